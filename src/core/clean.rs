@@ -1,0 +1,1 @@
+//! Text from outside, made safe to draw and print.

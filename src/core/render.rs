@@ -1,0 +1,1 @@
+//! Outcomes as the pinned text of a tool message.

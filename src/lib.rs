@@ -1,0 +1,10 @@
+//! sandscript: ask a question about data, read and approve the Python a language model writes, and run it in a sandbox.
+//!
+//! The layers and their arrows: `core` is pure and knows nobody; `model`, `sandbox` and `log` know `core`; the driver
+//! task `agent` knows all of them; user interfaces talk to the driver through channels.
+#![warn(missing_docs)]
+
+pub mod core;
+pub mod log;
+pub mod model;
+pub mod sandbox;

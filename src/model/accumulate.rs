@@ -1,0 +1,1 @@
+//! Deltas of a stream, put together into one reply.

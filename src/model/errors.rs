@@ -1,0 +1,1 @@
+//! What a server's refusal means, and what to do about it.

@@ -1,0 +1,1 @@
+//! The transcript as each kind of server accepts it.

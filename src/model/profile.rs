@@ -1,0 +1,1 @@
+//! What was learned about an endpoint and a model.

@@ -1,0 +1,1 @@
+//! Code in replies that are no clean calls.

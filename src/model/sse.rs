@@ -1,0 +1,1 @@
+//! Server-sent events and bare JSON lines, from bytes.

@@ -1,0 +1,1 @@
+//! Length-prefixed frames between the program and the runner.

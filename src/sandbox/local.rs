@@ -1,0 +1,1 @@
+//! A sandbox that is a runner process on this machine.

@@ -1,0 +1,1 @@
+//! Capture of what a program prints.

@@ -1,0 +1,1 @@
+//! Virtual environments with the configured packages.

@@ -1,0 +1,1 @@
+//! What the model is told about the inputs.

@@ -1,0 +1,1 @@
+//! Values a program produces: tables and figures, checked.
