@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::event::{
     Call, Event, How, Mode, ModelFailure, ModelFailureKind, NoteKind, Outcome, Problem, Proposal, Reply, RunFinished,
-    SessionInfo, Terms, TurnStatus, Usage,
+    SessionInfo, Terms, TurnStatus,
 };
 use super::prompt;
 use super::render::{Heard, limit_note, model_output_bytes};
@@ -223,7 +223,13 @@ impl Session {
             let text = format!("the context window is full: {trimmed} older messages are no longer sent to the model");
             effects.push(note(NoteKind::Trimmed, text));
         }
-        effects.push(Effect::CallModel(Prompt { messages, mode, code_allowed: !turn.closing, max_tokens }));
+        effects.push(Effect::CallModel(Prompt {
+            messages,
+            mode,
+            code_allowed: !turn.closing,
+            tool: prompt::tool_description(info),
+            max_tokens,
+        }));
         effects
     }
 
@@ -256,7 +262,7 @@ impl Session {
         }
         let mut effects = Vec::new();
         if mode == Mode::Tools && new.iter().any(is_fenced) {
-            effects.push(self.to_text_mode("the model writes fenced code instead of calling the tool"));
+            effects.push(self.switch_to_text("the model writes fenced code instead of calling the tool"));
         }
         effects.extend(self.take_calls(new));
         effects
@@ -332,7 +338,7 @@ impl Session {
         let lost_calls = turn.lost_calls;
         let mut effects = vec![note(NoteKind::Reask, prompt::problem_for_person(problem))];
         if mode == Mode::Tools && lost_calls >= 2 {
-            effects.push(self.to_text_mode("tool calls of this model get lost"));
+            effects.push(self.switch_to_text("tool calls of this model get lost"));
         }
         if !reply.text.trim().is_empty() {
             self.transcript.push(Message::Assistant { text: reply.text.clone(), calls: Vec::new() });
@@ -354,7 +360,7 @@ impl Session {
         ]
     }
 
-    fn to_text_mode(&mut self, why: &str) -> Effect {
+    fn switch_to_text(&mut self, why: &str) -> Effect {
         self.mode = Some(Mode::Text);
         note(NoteKind::TextMode, format!("{why}: from now on it is asked for fenced code"))
     }
@@ -365,7 +371,7 @@ impl Session {
         turn.asking = false;
         let (status, mut effects) = match failure.kind {
             ModelFailureKind::NoTools if mode == Mode::Tools => {
-                let mut effects = vec![self.to_text_mode("this model or server takes no tools")];
+                let mut effects = vec![self.switch_to_text("this model or server takes no tools")];
                 effects.extend(self.ask_model());
                 return effects;
             }
@@ -378,7 +384,7 @@ impl Session {
                 turn.reasks += 1;
                 let mut effects = vec![note(NoteKind::Reask, "the server could not read the model's call")];
                 if turn.reasks > 1 && mode == Mode::Tools {
-                    effects.push(self.to_text_mode("the server cannot read this model's calls"));
+                    effects.push(self.switch_to_text("the server cannot read this model's calls"));
                 }
                 effects.extend(self.ask_model());
                 return effects;
