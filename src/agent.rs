@@ -19,7 +19,8 @@ use crate::core::event::{
     ResultBundle, RunFinished, SCHEMA_VERSION, SessionInfo, Terms, TurnStatus,
 };
 use crate::core::session::{Effect, Run, Session};
-use crate::log::Journal;
+use crate::log::redact::Redactor;
+use crate::log::writer::LogWriter;
 use crate::model::{Candidate, ChatModel, Delta, Draft};
 use crate::sandbox::{Cell, Executor, Finished, OpenRequest, Output, Sandbox, SetupError};
 
@@ -74,7 +75,9 @@ pub struct Parts {
     /// What the model is told about the inputs.
     pub profile: String,
     /// The log.
-    pub journal: Journal,
+    pub log: LogWriter,
+    /// Blacks out keys on their way into the log.
+    pub redactor: Redactor,
 }
 
 type Opening = Shared<BoxFuture<'static, Result<Arc<dyn Sandbox>, SetupError>>>;
@@ -87,13 +90,13 @@ pub async fn run(parts: Parts, mut commands: mpsc::Receiver<Command>, records: m
         activity: Activity::Idle,
         sandbox: None,
         started: Instant::now(),
-        seq: 0,
         records,
         model: parts.model,
         remember_text_mode: parts.remember_text_mode,
         executor: parts.executor,
         open: parts.open,
-        journal: parts.journal,
+        log: parts.log,
+        redactor: parts.redactor,
     };
     agent.begin(parts.info, parts.profile).await;
     loop {
@@ -118,13 +121,13 @@ struct Agent {
     activity: Activity,
     sandbox: Option<Opening>,
     started: Instant,
-    seq: u64,
     records: mpsc::Sender<Record>,
     model: Arc<dyn ChatModel>,
     remember_text_mode: Box<dyn Fn() + Send>,
     executor: Arc<dyn Executor>,
     open: OpenRequest,
-    journal: Journal,
+    log: LogWriter,
+    redactor: Redactor,
 }
 
 /// What is being waited for.
@@ -211,15 +214,15 @@ impl Agent {
             sandbox.close().await;
         }
         self.record(Event::SessionEnded { reason: "closed".into() }).await;
-        self.journal.close().await;
+        let _ = self.log.close().await;
     }
 
     /// Logs a fact, shows it, and takes what it asks for.
     async fn record(&mut self, event: Event) {
         let at_ms = self.started.elapsed().as_millis() as u64;
-        let record = Record { v: SCHEMA_VERSION, seq: self.seq, at_ms, event };
-        self.seq += 1;
-        self.journal.append(&record).await;
+        let record = Record { v: SCHEMA_VERSION, seq: self.log.next_seq(), at_ms, event };
+        // What cannot be taken now makes the next barrier fail, and then nothing runs.
+        let _ = self.log.append(&Record { event: self.redactor.event(record.event.clone()), ..record }).await;
         let effects = self.session.step(&record.event);
         // Nobody listening is no reason to lose the log.
         let _ = self.records.send(record).await;
@@ -409,7 +412,7 @@ impl Agent {
         let (step, attempt, terms) = (run.step, run.attempt, run.terms.clone());
         self.record(Event::RunStarted { step, attempt, terms, runtime: sandbox.runtime() }).await;
         // Nothing runs that the log might not show.
-        if let Err(failure) = self.journal.barrier().await {
+        if let Err(failure) = self.log.barrier().await {
             self.finish_unstarted(&run, Outcome::SetupFailed { failure, missing: false }).await;
             return;
         }
@@ -428,7 +431,7 @@ impl Agent {
                 self.record(Event::RunOutput { step, stream, text, dropped }).await;
             }
             Some(Output::Value(value)) => {
-                let png = value.png.and_then(|png| self.journal.keep_blob(&png));
+                let png = value.png.and_then(|png| self.log.blobs()?.put(&png).ok());
                 let result = ResultBundle { last: value.last, text: value.text, table: value.table, png };
                 self.record(Event::RunResult { step, result }).await;
             }
@@ -447,8 +450,8 @@ impl Agent {
 
     async fn finished(&mut self, run: &Run, finished: Finished) {
         self.activity = Activity::Idle;
-        let mut spool = |path: Option<PathBuf>| path.and_then(|p| self.journal.keep_blob_file(&p));
-        let (stdout_blob, stderr_blob) = (spool(finished.stdout_spool), spool(finished.stderr_spool));
+        let stdout_blob = self.keep_spool(finished.stdout_spool);
+        let stderr_blob = self.keep_spool(finished.stderr_spool);
         if let Outcome::BackendLost { failure, .. } | Outcome::SetupFailed { failure, .. } = &finished.outcome {
             self.explain(&failure.clone()).await;
         }
@@ -474,6 +477,14 @@ impl Agent {
         self.sync().await;
     }
 
+    /// Output that is longer than its records becomes a blob of the session.
+    fn keep_spool(&mut self, path: Option<PathBuf>) -> Option<String> {
+        let path = path?;
+        let name = self.log.blobs().and_then(|blobs| blobs.put_text_file(&path, &mut self.redactor).ok());
+        let _ = std::fs::remove_file(&path);
+        name
+    }
+
     /// The end of a run that never began.
     async fn finish_unstarted(&mut self, run: &Run, outcome: Outcome) {
         let finished = Finished {
@@ -491,15 +502,8 @@ impl Agent {
 
     /// A barrier whose failure is shown; the next run will refuse to start.
     async fn sync(&mut self) {
-        if let Err(failure) = self.journal.barrier().await {
-            let text = format!("{failure}\nhint: {}", failure.hint);
-            let record = Record {
-                v: SCHEMA_VERSION,
-                seq: self.seq,
-                at_ms: self.started.elapsed().as_millis() as u64,
-                event: Event::Note { kind: NoteKind::Warning, text },
-            };
-            let _ = self.records.send(record).await;
+        if let Err(failure) = self.log.barrier().await {
+            self.explain(&failure).await;
         }
     }
 }

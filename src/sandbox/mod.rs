@@ -149,6 +149,7 @@ pub mod local;
 pub mod output;
 pub mod packages;
 pub mod profile;
+pub mod provision;
 pub mod python;
 pub mod subprocess;
 pub mod value;
