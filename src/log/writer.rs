@@ -402,3 +402,6 @@ impl Owner {
         line::encode_pointer(&envelope, &blob).map_err(|e| failed(e.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests;
