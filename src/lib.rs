@@ -4,7 +4,9 @@
 //! task `agent` knows all of them; user interfaces talk to the driver through channels.
 #![warn(missing_docs)]
 
+pub mod config;
 pub mod core;
+pub mod error;
 pub mod log;
 pub mod model;
 pub mod sandbox;
