@@ -1,10 +1,11 @@
-//! Takes secrets out of events before they are written, shown or sent anywhere.
+//! Takes secrets out of events before they are written to the log or to standard output.
 //!
 //! Credentials end up in logs because a program prints them. Two kinds are recognised: the values this program was
 //! configured with, and shapes that are credentials and nothing else. The shapes are narrow on purpose: a log in which
 //! hashes, identifiers or code are blanked is worth nothing. Each find becomes `[redacted:kind]` and is counted.
 //!
-//! An event is redacted where it enters, before the session folds it, so that what is approved is still what runs.
+//! This is for what is written and printed. The live session goes on with the original, so that what is shown and approved
+//! is to the byte what runs; code in the log may differ from it in nothing but these marks.
 //! Limit: a secret that arrives in two pieces of a stream is not recognised.
 
 use std::collections::BTreeMap;

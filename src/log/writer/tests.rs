@@ -80,8 +80,12 @@ async fn a_record_out_of_order_is_refused() {
     let mut writer = LogWriter::create(data.path(), now()).unwrap();
     assert!(writer.append(&note(1, "x")).await.unwrap_err().why.contains("0 is next"));
     writer.append(&note(0, "x")).await.unwrap();
-    assert!(writer.append(&note(0, "x")).await.is_err());
-    assert_eq!(writer.next_seq(), 1);
+    writer.barrier().await.unwrap();
+    assert!(writer.append(&note(2, "x")).await.is_err());
+    assert!(writer.barrier().await.unwrap_err().why.contains("1 is next"), "a gap is no base for a run");
+    writer.append(&note(1, "x")).await.unwrap();
+    writer.barrier().await.unwrap();
+    assert_eq!(writer.next_seq(), 2);
 }
 
 #[tokio::test]
@@ -246,8 +250,10 @@ async fn full_disk_child() {
     assert_eq!(std::fs::read(&log).unwrap(), before);
 
     setrlimit(Resource::RLIMIT_FSIZE, RLIM_INFINITY, RLIM_INFINITY).unwrap();
-    writer.barrier().await.unwrap();
+    assert!(writer.barrier().await.is_err(), "a record is still missing");
     assert_eq!(writer.problem(), None);
+    writer.append(&note(writer.next_seq(), &long)).await.unwrap();
+    writer.barrier().await.unwrap();
     writer.append(&note(writer.next_seq(), "z")).await.unwrap();
     let (folder, count) = (writer.folder().unwrap().to_owned(), writer.next_seq());
     writer.close().await.unwrap();
