@@ -85,10 +85,11 @@ fn is_bearer(b: u8) -> bool {
 }
 
 /// Takes secrets out and counts them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Redactor {
     /// Longest first, so that one that begins with another is found whole.
     secrets: Vec<Vec<u8>>,
+    exact_only: bool,
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -98,7 +99,12 @@ impl Redactor {
         let mut secrets: Vec<Vec<u8>> = secrets.iter().map(|s| s.trim().as_bytes().to_vec()).collect();
         secrets.retain(|s| s.len() >= MIN_SECRET);
         secrets.sort_by_key(|s| std::cmp::Reverse(s.len()));
-        Self { secrets, counts: BTreeMap::new() }
+        Self { secrets, exact_only: false, counts: BTreeMap::new() }
+    }
+
+    /// A redactor for the configured secrets alone, for those who want the rest of their log untouched.
+    pub fn exact(secrets: Vec<String>) -> Self {
+        Self { exact_only: true, ..Self::new(secrets) }
     }
 
     /// How many of each kind were taken out.
@@ -157,8 +163,8 @@ impl Redactor {
                 at += secret.len();
                 continue;
             }
-            let at_start = at == 0 || !is_token(bytes[at - 1]);
-            match if at_start { find_shape(rest) } else { None } {
+            let may_begin = !self.exact_only && (at == 0 || !is_token(bytes[at - 1]));
+            match if may_begin { find_shape(rest) } else { None } {
                 Some((len, kind)) => {
                     finds.push((at..at + len, kind));
                     at += len;
@@ -401,6 +407,9 @@ mod tests {
         let text = redactor.text("xhunter2-hunter2-morex hunter2-hunter2hunter2-hunter2 ollama".into());
         assert_eq!(text, "x[redacted:secret]x [redacted:secret][redacted:secret] ollama");
         assert_eq!(redactor.counts()["secret"], 3);
+        let text = format!("hunter2-hunter2 {}", made_up("ghp_", 36));
+        let exact = Redactor::exact(vec!["hunter2-hunter2".into()]).text(text.clone());
+        assert_eq!(exact, text.replace("hunter2-hunter2", "[redacted:secret]"));
     }
 
     const SECRET: &str = "hunter2-hunter2";
