@@ -54,7 +54,7 @@ fn seal(object: &impl Serialize) -> serde_json::Result<String> {
     object.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Inert))?;
     bytes.pop();
     let crc = crc32c::crc32c(&bytes);
-    let mut line = String::from_utf8(bytes).map_err(|e| serde::ser::Error::custom(e))?;
+    let mut line = String::from_utf8(bytes).map_err(serde::ser::Error::custom)?;
     line.push_str(&format!("{CRC_KEY}{crc:08x}\"}}\n"));
     Ok(line)
 }
@@ -66,13 +66,13 @@ impl Formatter for Inert {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         let mut plain = 0;
         for (at, c) in fragment.char_indices().filter(|(_, c)| is_hidden(*c)) {
-            writer.write_all(fragment[plain..at].as_bytes())?;
+            writer.write_all(&fragment.as_bytes()[plain..at])?;
             for unit in c.encode_utf16(&mut [0; 2]) {
                 write!(writer, "\\u{unit:04x}")?;
             }
             plain = at + c.len_utf8();
         }
-        writer.write_all(fragment[plain..].as_bytes())
+        writer.write_all(&fragment.as_bytes()[plain..])
     }
 }
 
@@ -150,4 +150,77 @@ fn adapt(value: &mut Value) {
 fn saturate(n: &serde_json::Number) -> u64 {
     // A cast from a float saturates.
     n.as_u64().unwrap_or_else(|| n.as_f64().unwrap_or_default() as u64)
+}
+
+/// Closes a hand-written object (without its last brace) with the right checksum.
+#[cfg(test)]
+pub fn sealed(open_object: &str) -> String {
+    format!("{open_object}{CRC_KEY}{:08x}\"}}\n", crc32c::crc32c(open_object.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn said(text: &str) -> Record {
+        Record { v: 1, seq: 7, at_ms: 1234, event: Event::UserSaid { text: text.into() } }
+    }
+
+    #[test]
+    fn a_line_is_as_documented() {
+        let line = encode(&said("4\u{202e}2\n\u{7f}\u{9b}\u{200b}\u{2028}\u{e0041}é")).unwrap();
+        let body = r#"{"v":1,"seq":7,"at_ms":1234,"type":"user_said","text":"4\u202e2\n\u007f\u009b\u200b\u2028\udb40\udc41é""#;
+        assert_eq!(line, sealed(body));
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_clamped() {
+        let huge = "99999999999999999999999";
+        let line = sealed(&format!(
+            r#"{{"v":{huge},"seq":3,"at_ms":{huge},"type":"run_output","step":{huge},"stream":"stdout","text":"x","dropped":-5"#
+        ));
+        let line = line.trim_end().as_bytes();
+        let envelope = envelope(line).unwrap();
+        assert_eq!((envelope.v, envelope.seq, envelope.at_ms), (u64::MAX, 3, MAX_AT_MS));
+        let expected = Event::RunOutput {
+            step: i32::MAX as u32,
+            stream: crate::core::event::StreamName::Stdout,
+            text: "x".into(),
+            dropped: 0,
+        };
+        assert_eq!(event(line), Some(expected));
+    }
+
+    #[test]
+    fn what_a_later_version_adds_is_ignored() {
+        let start = encode(&crate::log::sample::records()[0]).unwrap();
+        let body = start.trim_end();
+        let body = &body[..body.len() - CRC_LEN];
+        let later =
+            body.replace("\"timeout_seconds\":10", "\"timeout_seconds\":10,\"max_colours\":7") + ",\"mood\":\"good\"";
+        assert_ne!(body, later);
+        assert_eq!(event(sealed(&later).trim_end().as_bytes()), Some(crate::log::sample::records()[0].event.clone()));
+        assert_eq!(event(br#"{"type":"note","kind":"of a new kind","text":""}"#), None);
+    }
+
+    #[test]
+    fn bad_lines_are_told_apart() {
+        assert_eq!(envelope(b""), Err("empty or zero bytes"));
+        assert_eq!(envelope(&[0; 4096]), Err("zero bytes"));
+        assert_eq!(envelope(b"{\"v\":1"), Err("cut off"));
+        assert_eq!(envelope(sealed("{\"v\":1").trim_end().as_bytes()), Err("not a record"));
+        assert_eq!(envelope(sealed(&"[".repeat(5000)).trim_end().as_bytes()), Err("not a record"));
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_inert_and_come_back(text in any::<String>()) {
+            let record = said(&text);
+            let line = encode(&record).unwrap();
+            let bare = line.strip_suffix('\n').unwrap();
+            prop_assert!(!bare.contains(is_hidden), "{:?}", bare);
+            prop_assert_eq!(event(bare.as_bytes()), Some(record.event));
+        }
+    }
 }

@@ -238,3 +238,128 @@ fn state(file: &File, closed: bool) -> State {
         Ok(()) | Err(TryLockError::Error(_)) => State::Crashed,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::event::{Record, SCHEMA_VERSION};
+    use crate::log::sample;
+    use std::io::Write;
+    use std::os::unix::fs::symlink;
+
+    fn add(data: &Path, id: &str, log: &[u8]) -> PathBuf {
+        let folder = data.join("sessions").join(&id[..4]).join(&id[4..6]).join(id);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(LOG_FILE), log).unwrap();
+        folder
+    }
+
+    fn lines(events: impl IntoIterator<Item = Event>) -> String {
+        let record = |(seq, event)| Record { v: SCHEMA_VERSION, seq: seq as u64, at_ms: 0, event };
+        events.into_iter().enumerate().map(|e| line::encode(&record(e)).unwrap()).collect()
+    }
+
+    fn said(text: &str) -> Event {
+        Event::UserSaid { text: text.into() }
+    }
+
+    fn start() -> Event {
+        sample::records().remove(0).event
+    }
+
+    #[test]
+    fn a_summary_tells_what_a_person_looks_for() {
+        let data = tempfile::tempdir().unwrap();
+        let path = add(data.path(), "20261130-200512-a1b2c3", sample::text().as_bytes());
+        let expected = SessionSummary {
+            id: "20261130-200512-a1b2c3".into(),
+            path: path.clone(),
+            started: Clean::line("2026-11-30T20:05:12.000Z"),
+            folder: Clean::line("/home/ada/sales"),
+            model: Clean::line("mistral-nemo"),
+            title: Clean::line("Which region grew most?"),
+            turns: Some(4),
+            status: Some(TurnStatus::ModelError),
+            bytes: sample::text().len() as u64,
+            state: State::Ended,
+        };
+        assert_eq!(list(data.path()).collect::<Vec<_>>(), [expected]);
+
+        let log = lines([start(), said(&format!("  \x1b[2Jhi\nthere\u{202e} {}", "x".repeat(500)))]) + "{\"v\":1,\"se";
+        std::fs::write(path.join(LOG_FILE), log).unwrap();
+        let summary = summary(&path).unwrap();
+        assert!(summary.title.as_str().starts_with("hi there<U+202E> xxx"), "{}", summary.title);
+        assert!(summary.title.as_str().len() < TITLE + 10);
+        assert_eq!((summary.state, summary.status), (State::Crashed, None));
+    }
+
+    #[test]
+    fn a_large_log_is_not_read_whole() {
+        let data = tempfile::tempdir().unwrap();
+        let path = add(data.path(), "20261130-200512-a1b2c3", sample::text().as_bytes());
+        let mut log = OpenOptions::new().append(true).open(path.join(LOG_FILE)).unwrap();
+        log.set_len(100 * 1024 * 1024).unwrap();
+        log.write_all(b"\n").unwrap();
+        let end = sample::text().lines().next_back().unwrap().to_owned();
+        for line in [
+            lines([
+                said("more"),
+                Event::TurnEnded { status: TurnStatus::Stopped, answer: String::new(), unrepaired: false },
+            ]),
+            end,
+        ] {
+            log.write_all(line.as_bytes()).unwrap();
+        }
+        log.write_all(b"\n").unwrap();
+        let before = bytes_read();
+        let summary = summary(&path).unwrap();
+        let read = bytes_read() - before;
+        assert!(read < HEAD + TAIL + 16 * 1024, "{read} bytes");
+        assert_eq!(summary.title.as_str(), "Which region grew most?");
+        assert_eq!((summary.turns, summary.status, summary.state), (None, Some(TurnStatus::Stopped), State::Ended));
+    }
+
+    /// Bytes this thread has read; 0 where the system does not tell.
+    fn bytes_read() -> u64 {
+        let io = std::fs::read_to_string("/proc/thread-self/io").unwrap_or_default();
+        io.lines().find_map(|l| l.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0)
+    }
+
+    #[test]
+    fn what_is_no_session_is_passed_over() {
+        let data = tempfile::tempdir().unwrap();
+        let good = add(data.path(), "20261130-200512-a1b2c3", sample::text().as_bytes());
+        let month = good.parent().unwrap();
+        for odd in ["notes", "20261130-200512-A1B2C3", "20261130-200512-a1b2c3-", "é0261130-200512-a1b2c3", "\x1b[2J"]
+        {
+            std::fs::create_dir(month.join(odd)).unwrap();
+            std::fs::copy(good.join(LOG_FILE), month.join(odd).join(LOG_FILE)).unwrap();
+        }
+        symlink(&good, month.join("20261130-200512-bbbbbb")).unwrap();
+        let pipe = month.join("20261130-200512-cccccc");
+        std::fs::create_dir(&pipe).unwrap();
+        nix::unistd::mkfifo(&pipe.join(LOG_FILE), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        add(data.path(), "20261130-200512-dddddd", b"not a log\n");
+        add(data.path(), "20261130-200512-eeeeee", lines([said("no start")]).as_bytes());
+        std::fs::create_dir(month.join("20261130-200512-ffffff")).unwrap();
+        assert_eq!(list(data.path()).map(|s| s.path).collect::<Vec<_>>(), [good]);
+        assert_eq!(list(&data.path().join("nowhere")).count(), 0);
+    }
+
+    #[test]
+    fn sessions_are_found_by_the_start_of_their_name() {
+        let data = tempfile::tempdir().unwrap();
+        assert!(find(data.path(), "last").unwrap_err().hint.contains("exec"));
+        let old = add(data.path(), "20251231-235959-ffffff", b"");
+        let one = add(data.path(), "20261130-200512-a1b2c3", b"");
+        let two = add(data.path(), "20261130-200513-000000", b"");
+        assert_eq!(find(data.path(), "last").unwrap(), two);
+        assert_eq!(find(data.path(), "2025").unwrap(), old);
+        assert_eq!(find(data.path(), "20261130-200512-a1b2c3").unwrap(), one);
+        let many = find(data.path(), "20261130").unwrap_err();
+        assert_eq!(many.why, "20261130-200513-000000, 20261130-200512-a1b2c3");
+        for none in ["", "1999", "../sessions"] {
+            assert!(find(data.path(), none).unwrap_err().hint.contains("sessions list"), "{none}");
+        }
+    }
+}

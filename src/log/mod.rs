@@ -2,7 +2,7 @@
 //!
 //! The log is the product's memory and its evidence, so a record is on disk before what it announces happens, a damaged
 //! file is never made worse, and a file that came from somewhere else is read as hostile data. The format is described in
-//! `docs/log.md`; [`line`] owns it, [`writer`] owns a file while a session is live, [`reader`] reads any file that claims
+//! `docs/log.md`; [`mod@line`] owns it, [`writer`] owns a file while a session is live, [`reader`] reads any file that claims
 //! to be a log, [`blobs`] keeps what is too large for a line, [`list`] finds sessions, [`redact`] takes secrets out before
 //! anything is written.
 

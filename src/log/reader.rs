@@ -38,7 +38,7 @@ pub enum Entry {
 /// What was found while reading.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// What is wrong, in order, at most [`MAX_WARNINGS`].
+    /// What is wrong, in order, at most twenty.
     pub warnings: Vec<String>,
     /// Lines that are not good.
     pub bad_lines: u64,
@@ -242,5 +242,134 @@ impl<R: BufRead> Iterator for Reader<R> {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::line::sealed;
+    use crate::log::sample;
+    use proptest::prelude::*;
+
+    fn read(bytes: &[u8]) -> (Vec<Entry>, Report) {
+        let mut reader = Reader::new(bytes, None);
+        let entries = reader.by_ref().collect();
+        (entries, reader.finish())
+    }
+
+    fn note(seq: u64, at_ms: u64) -> String {
+        sealed(&format!(r#"{{"v":1,"seq":{seq},"at_ms":{at_ms},"type":"note","kind":"warning","text":"x""#))
+    }
+
+    #[test]
+    fn unknown_types_are_kept_as_they_are() {
+        let odd = sealed(r#"{"v":1,"seq":1,"at_ms":5,"type":"weather","sky":"blue""#);
+        let (entries, report) = read(format!("{}{odd}{}", note(0, 1), note(2, 6)).as_bytes());
+        let line = odd.trim_end().to_owned();
+        assert_eq!(entries[1], Entry::Unknown { seq: 1, at_ms: 5, kind: "weather".into(), line });
+        assert_eq!((report.next_seq, report.damaged, report.newer), (3, false, false));
+    }
+
+    #[test]
+    fn a_higher_version_is_read_only() {
+        let (entries, report) = read(note(0, 1).replace("\"v\":1", "\"v\":2").as_bytes());
+        assert!(entries.is_empty() && report.torn, "the checksum covers the version");
+        let newer = sealed(r#"{"v":2,"seq":0,"at_ms":0,"type":"session_ended","reason":"x""#);
+        let (entries, report) = read(newer.as_bytes());
+        assert_eq!((entries.len(), report.newer, report.damaged), (1, true, false));
+    }
+
+    #[test]
+    fn time_never_falls() {
+        let (entries, report) = read([note(0, 9), note(1, 3), note(2, 10)].concat().as_bytes());
+        let times: Vec<u64> = entries.iter().map(|e| if let Entry::Known(r) = e { r.at_ms } else { 0 }).collect();
+        assert_eq!((times, report.last_at_ms), (vec![9, 9, 10], 10));
+    }
+
+    #[test]
+    fn damage_in_the_middle_is_passed_over_and_told() {
+        let zeros = "\0".repeat(5000);
+        let long = "x".repeat(line::MAX_LINE * 3);
+        for bad in ["\n", "{}\n", &format!("{zeros}\n"), &format!("{long}\n"), &zeros, &note(0, 1), ""] {
+            let (entries, report) = read(format!("{}{bad}{}{}", note(0, 1), note(2, 2), note(3, 3)).as_bytes());
+            assert!(report.damaged && !report.torn, "{bad:.20?}");
+            assert!(entries.len() >= 2 && report.next_seq == 4, "{bad:.20?}");
+            assert!(!report.warnings.is_empty(), "{bad:.20?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_tail_is_torn_and_not_damage() {
+        for bad in ["{\"v\":1", "\0\0\0", "\0\0\0\n", "{}\n{}\n", note(1, 1).trim_end(), &note(0, 1)] {
+            let (entries, report) = read(format!("{}{bad}", note(0, 1)).as_bytes());
+            assert_eq!((entries.len(), report.torn, report.damaged), (1, true, false), "{bad:?}");
+            assert_eq!(report.good_end, note(0, 1).len() as u64);
+        }
+    }
+
+    #[test]
+    fn warnings_are_bounded() {
+        let (_, report) = read("bad\n".repeat(10_000).as_bytes());
+        assert_eq!((report.warnings.len(), report.bad_lines), (MAX_WARNINGS, 10_000));
+    }
+
+    #[test]
+    fn an_unfinished_run_is_found() {
+        let text = sample::text();
+        let end = text.find("\"type\":\"run_finished\"").unwrap();
+        let (_, report) = read(&text.as_bytes()[..end]);
+        assert_eq!(report.open_run, Some(1));
+        assert_eq!(read(text.as_bytes()).1.open_run, None);
+    }
+
+    #[test]
+    fn a_pointer_leads_to_its_own_record_only() {
+        let session = tempfile::tempdir().unwrap();
+        let blobs = Blobs::of_session(session.path());
+        let own = blobs.put(note(0, 1).as_bytes()).unwrap();
+        let to =
+            |seq: u64, blob: &str| sealed(&format!(r#"{{"v":1,"seq":{seq},"at_ms":1,"type":"note","blob":"{blob}""#));
+        let chain = blobs.put(to(1, &own).as_bytes()).unwrap();
+        let log = [to(0, &own), to(1, &own), to(2, &chain), to(3, "../log.jsonl")].concat();
+        let mut reader = Reader::new(log.as_bytes(), Some(blobs));
+        let known: Vec<bool> = reader.by_ref().map(|e| matches!(e, Entry::Known(_))).collect();
+        assert_eq!(known, [true, false, false, false]);
+        assert!(!reader.report().damaged);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let (entries, report) = read(&bytes);
+            prop_assert!(entries.is_empty());
+            prop_assert_eq!(report.torn, !bytes.is_empty());
+        }
+
+        #[test]
+        fn a_sealed_object_is_read_without_panic(body in "\\{(\"(v|seq|at_ms|type|text|step|blob)\":(0|1|-3|1e99|\"note\"|\"run_output\"|null|\\[\\]),?){0,6}") {
+            read(sealed(&body).as_bytes());
+        }
+
+        #[test]
+        fn a_truncated_log_yields_its_whole_lines(cut in 0usize..8000) {
+            let text = sample::text();
+            let cut = cut.min(text.len());
+            let part = &text.as_bytes()[..cut];
+            let (entries, report) = read(part);
+            let whole = part.iter().filter(|b| **b == b'\n').count();
+            prop_assert_eq!(entries.len(), whole);
+            prop_assert!(!report.damaged);
+            prop_assert_eq!(report.torn, cut > 0 && part[cut - 1] != b'\n');
+        }
+
+        #[test]
+        fn a_changed_byte_is_noticed(at in 0usize..7000, flip in 1u8..=255) {
+            let mut bytes = sample::text().into_bytes();
+            bytes[at] ^= flip;
+            let (entries, report) = read(&bytes);
+            prop_assert!(report.damaged || report.torn);
+            prop_assert!(entries.len() < sample::records().len());
+        }
     }
 }

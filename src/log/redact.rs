@@ -1,10 +1,11 @@
-//! Takes secrets out of events before they are written, shown or sent anywhere.
+//! Takes secrets out of events before they are written to the log or to standard output.
 //!
 //! Credentials end up in logs because a program prints them. Two kinds are recognised: the values this program was
 //! configured with, and shapes that are credentials and nothing else. The shapes are narrow on purpose: a log in which
 //! hashes, identifiers or code are blanked is worth nothing. Each find becomes `[redacted:kind]` and is counted.
 //!
-//! An event is redacted where it enters, before the session folds it, so that what is approved is still what runs.
+//! This is for what is written and printed. The live session goes on with the original, so that what is shown and approved
+//! is to the byte what runs; code in the log may differ from it in nothing but these marks.
 //! Limit: a secret that arrives in two pieces of a stream is not recognised.
 
 use std::collections::BTreeMap;
@@ -84,10 +85,11 @@ fn is_bearer(b: u8) -> bool {
 }
 
 /// Takes secrets out and counts them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Redactor {
     /// Longest first, so that one that begins with another is found whole.
     secrets: Vec<Vec<u8>>,
+    exact_only: bool,
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -97,7 +99,12 @@ impl Redactor {
         let mut secrets: Vec<Vec<u8>> = secrets.iter().map(|s| s.trim().as_bytes().to_vec()).collect();
         secrets.retain(|s| s.len() >= MIN_SECRET);
         secrets.sort_by_key(|s| std::cmp::Reverse(s.len()));
-        Self { secrets, counts: BTreeMap::new() }
+        Self { secrets, exact_only: false, counts: BTreeMap::new() }
+    }
+
+    /// A redactor for the configured secrets alone, for those who want the rest of their log untouched.
+    pub fn exact(secrets: Vec<String>) -> Self {
+        Self { exact_only: true, ..Self::new(secrets) }
     }
 
     /// How many of each kind were taken out.
@@ -156,8 +163,8 @@ impl Redactor {
                 at += secret.len();
                 continue;
             }
-            let at_start = at == 0 || !is_token(bytes[at - 1]);
-            match if at_start { find_shape(rest) } else { None } {
+            let may_begin = !self.exact_only && (at == 0 || !is_token(bytes[at - 1]));
+            match if may_begin { find_shape(rest) } else { None } {
                 Some((len, kind)) => {
                     finds.push((at..at + len, kind));
                     at += len;
@@ -305,4 +312,191 @@ fn finished_texts(finished: &mut RunFinished, f: &mut impl FnMut(&mut String)) {
     }
     finished.artifacts.iter_mut().for_each(|a| f(&mut a.name));
     finished.notes.iter_mut().for_each(f);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::event::How;
+    use crate::log::sample;
+    use proptest::prelude::*;
+
+    /// Made-up credentials, put together here so that no scanner takes this file for a leak.
+    fn made_up(prefix: &str, len: usize) -> String {
+        let body: String = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0z".chars().cycle().take(len).collect();
+        format!("{prefix}{body}")
+    }
+
+    fn redact(text: &str) -> String {
+        Redactor::default().text(text.into())
+    }
+
+    #[test]
+    fn known_shapes_are_taken_out_and_counted() {
+        let mut redactor = Redactor::default();
+        for (secret, kind) in [
+            (made_up("sk-ant-api03-", 80), "anthropic-key"),
+            (made_up("sk-proj-", 48), "api-key"),
+            (made_up("sk-", 48), "api-key"),
+            (made_up("ghp_", 36), "github-token"),
+            (made_up("ghs_", 36), "github-token"),
+            (made_up("github_pat_", 82), "github-token"),
+            (made_up("glpat-", 20), "gitlab-token"),
+            (format!("AKIA{}", "Q7".repeat(8)), "aws-key-id"),
+            (made_up("AIza", 35), "google-key"),
+            (made_up("hf_", 34), "huggingface-token"),
+            (made_up("xoxb-1234-", 24), "slack-token"),
+            (format!("e2b_{}", "0f".repeat(20)), "e2b-key"),
+            (made_up("Bearer ", 40), "bearer-token"),
+        ] {
+            let before = redactor.counts().get(kind).copied().unwrap_or(0);
+            for (left, right) in
+                [("", ""), ("KEY=", "\n"), ("{'key': '", "'}"), ("https://x/?key=", "&q=1"), ("é", "é")]
+            {
+                let text = format!("{left}{secret}{right}");
+                assert_eq!(redactor.text(text.clone()), format!("{left}[redacted:{kind}]{right}"), "{text}");
+            }
+            assert_eq!(redactor.counts()[kind], before + 5);
+        }
+    }
+
+    #[test]
+    fn private_keys_are_taken_out_whole_or_cut() {
+        let lines = format!("{}\n", made_up("", 64)).repeat(5);
+        for name in ["", "RSA ", "OPENSSH ", "ENCRYPTED "] {
+            let (begin, end) =
+                (format!("-----BEGIN {name}PRIVATE KEY-----"), format!("-----END {name}PRIVATE KEY-----"));
+            let block = format!("{begin}\n{lines}{end}");
+            assert_eq!(redact(&format!("a\n{block}\nb")), "a\n[redacted:private-key]\nb");
+            assert_eq!(redact(&block.replace('\n', "\\n")), "[redacted:private-key]");
+            assert_eq!(redact(&format!("{begin}\n{lines}!")), "[redacted:private-key]!");
+            let talk = format!("if '{begin}' in text and '{end}' in text: print('a key')");
+            assert_eq!(redact(&talk), talk);
+            let talk = format!(
+                "{begin} is how such a file starts, and then there is a lot of text in lines of a fixed length"
+            );
+            assert_eq!(redact(&talk), talk);
+        }
+        let public = format!("-----BEGIN PUBLIC KEY-----\n{lines}-----END PUBLIC KEY-----");
+        assert_eq!(redact(&public), public);
+    }
+
+    #[test]
+    fn ordinary_text_hashes_and_code_stay() {
+        for text in [
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            "sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b",
+            "<div class=\"sk-estimator-doc-link-fitted sk-container-id-12 sk-toggleable__content-10\">",
+            "task-0123456789ABCDEFabcdef disk-A1b2C3d4E5f6G7h8I9j0K1 risk-",
+            "sk-learn sk- sk-short hf_hub_download_with_a_long_name_2 hf_token",
+            "from huggingface_hub import hf_hub_download; AKIAS AKIA AIza ghp_ ghp_token",
+            "Bearer of good news, Bearer authentication_is_used_here, bearer shares 2024",
+            "AKIAABCDEFGHIJKLMNOPQRSTUVWXYZ",
+            "df['a_very_long_column_name_with_2_numbers_1234567890'].groupby(level=0)",
+            "550e8400-e29b-41d4-a716-446655440000 e2b_template xoxb-",
+            "ollama",
+        ] {
+            assert_eq!(Redactor::new(vec!["ollama".into()]).text(text.into()), text);
+        }
+    }
+
+    #[test]
+    fn configured_secrets_are_found_anywhere_the_longest_first() {
+        let mut redactor =
+            Redactor::new(vec!["hunter2-hunter2".into(), " hunter2-hunter2-more\n".into(), "ollama".into()]);
+        let text = redactor.text("xhunter2-hunter2-morex hunter2-hunter2hunter2-hunter2 ollama".into());
+        assert_eq!(text, "x[redacted:secret]x [redacted:secret][redacted:secret] ollama");
+        assert_eq!(redactor.counts()["secret"], 3);
+        let text = format!("hunter2-hunter2 {}", made_up("ghp_", 36));
+        let exact = Redactor::exact(vec!["hunter2-hunter2".into()]).text(text.clone());
+        assert_eq!(exact, text.replace("hunter2-hunter2", "[redacted:secret]"));
+    }
+
+    const SECRET: &str = "hunter2-hunter2";
+
+    /// Fields that hold no text from outside: names and ids of ours, hashes, versions, settings.
+    const OURS: [&str; 20] = [
+        "type",
+        "version",
+        "id",
+        "started",
+        "mode",
+        "executor",
+        "tier",
+        "capabilities",
+        "policy",
+        "python",
+        "packages",
+        "channel",
+        "how",
+        "call",
+        "by",
+        "network",
+        "stream",
+        "status",
+        "kind",
+        "png",
+    ];
+
+    /// Puts the secret into every other text.
+    fn poison(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::String(text) => text.push_str(SECRET),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(poison),
+            serde_json::Value::Object(fields) => {
+                fields.iter_mut().filter(|(name, _)| !OURS.contains(&name.as_str())).for_each(|(_, v)| poison(v));
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn no_text_of_any_event_is_forgotten() {
+        let mut events: Vec<Event> = sample::records().into_iter().map(|r| r.event).collect();
+        let text = String::new;
+        events.push(Event::CodeRejected { step: 1, attempt: 1, reason: Some(text()) });
+        let call = Call { id: text(), code: text(), timeout_seconds: None, how: How::Call, raw: Some(text()) };
+        let problem = Some(Problem::BrokenCall { why: text() });
+        events.push(Event::ModelReplied(Box::new(Reply { calls: vec![call], problem, ..Reply::default() })));
+        let failure = Failure::new("what", "why", "hint");
+        for outcome in [
+            Outcome::SetupFailed { failure: failure.clone(), missing: false },
+            Outcome::BackendLost { failure, missing: true },
+        ] {
+            let Some(Event::RunFinished(finished)) = events.iter().find(|e| matches!(e, Event::RunFinished(_))) else {
+                panic!()
+            };
+            let notes = vec!["note".into()];
+            events.push(Event::RunFinished(Box::new(RunFinished { outcome, notes, ..(**finished).clone() })));
+        }
+        let mut redactor = Redactor::new(vec![SECRET.into()]);
+        for event in events {
+            let mut value = serde_json::to_value(event).unwrap();
+            poison(&mut value);
+            let poisoned: Event = serde_json::from_value(value.clone()).unwrap();
+            let redacted = serde_json::to_string(&redactor.event(poisoned)).unwrap();
+            assert!(!redacted.contains(SECRET), "{redacted}");
+            assert_eq!(redacted.matches("[redacted:secret]").count(), value.to_string().matches(SECRET).count());
+        }
+    }
+
+    #[test]
+    fn repeated_beginnings_take_linear_time() {
+        for begin in ["-----BEGIN PRIVATE KEY-----", "sk-", "Bearer ", "Bearer a.", "xoxb-", "-"] {
+            let text = begin.repeat(2_000_000 / begin.len());
+            assert_eq!(redact(&text), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_stays_is_as_it_was(text in "(sk-|ghp_|Bearer |[aA0é -]|-----BEGIN |hunter22){0,30}") {
+            let mut redactor = Redactor::new(vec!["hunter22".into()]);
+            let out = redactor.text(text.clone());
+            prop_assert!(!out.contains("hunter22"));
+            if redactor.counts().is_empty() {
+                prop_assert_eq!(out, text);
+            }
+        }
+    }
 }

@@ -45,6 +45,8 @@ pub struct LogWriter {
     /// Nothing for a session that is not kept.
     live: Option<Live>,
     next_seq: u64,
+    /// The next record was not taken: until it is, no barrier holds.
+    refused: Option<Failure>,
 }
 
 #[derive(Debug)]
@@ -81,7 +83,7 @@ pub struct Resumed {
 impl LogWriter {
     /// A writer for a session that leaves nothing behind.
     pub fn ephemeral() -> Self {
-        Self { live: None, next_seq: 0 }
+        Self { live: None, next_seq: 0, refused: None }
     }
 
     /// Makes the folder of a new session under `data_dir`, named by the time and six random digits.
@@ -158,7 +160,7 @@ impl LogWriter {
             .spawn(move || owner.run(received))
             .map_err(|e| Failure::new("cannot start the thread that writes the log", e.to_string(), ""))?;
         let live = Live { folder, orders: Some(orders), thread: Some(thread), health };
-        Ok(Self { live: Some(live), next_seq })
+        Ok(Self { live: Some(live), next_seq, refused: None })
     }
 
     /// Folder of the session; nothing where none is kept.
@@ -187,24 +189,28 @@ impl LogWriter {
     }
 
     /// Hands a record over. It waits while the disk is slow; an error means the record was *not* taken, because too many
-    /// are waiting for the disk already (a barrier tries again) or its number is not the next.
+    /// are waiting for the disk already (a barrier tries again) or its number is not the next. No barrier holds until the
+    /// missing record is handed over again, so a caller may leave the error to the barrier.
     pub async fn append(&mut self, record: &Record) -> Result<(), Failure> {
-        let line = self.accept(record)?;
-        if let Some(orders) = self.orders() {
-            orders.send(Order::Line(line)).await.map_err(|_| gone())?;
-        }
-        self.next_seq += 1;
-        Ok(())
+        let result = match (self.accept(record), self.orders()) {
+            (Ok(line), Some(orders)) => orders.send(Order::Line(line)).await.map_err(|_| gone()),
+            (Ok(_), None) => Ok(()),
+            (Err(failure), _) => Err(failure),
+        };
+        self.taken(result)
     }
 
     /// As [`append`](Self::append), where the queue is known to have room.
     fn append_now(&mut self, record: &Record) -> Result<(), Failure> {
         let line = self.accept(record)?;
-        if let Some(orders) = self.orders() {
-            orders.try_send(Order::Line(line)).map_err(|_| gone())?;
-        }
-        self.next_seq += 1;
-        Ok(())
+        let result = self.orders().map_or(Ok(()), |orders| orders.try_send(Order::Line(line)).map_err(|_| gone()));
+        self.taken(result)
+    }
+
+    fn taken(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+        self.next_seq += u64::from(result.is_ok());
+        self.refused = result.clone().err();
+        result
     }
 
     fn orders(&self) -> Option<&mpsc::Sender<Order>> {
@@ -233,7 +239,8 @@ impl LogWriter {
         let Some(orders) = self.orders() else { return Ok(()) };
         let (reply, answer) = oneshot::channel();
         orders.send(Order::Barrier(reply)).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        answer.await.map_err(|_| gone())??;
+        self.refused.clone().map_or(Ok(()), Err)
     }
 
     /// Writes what is left and gives the file up.
@@ -402,3 +409,6 @@ impl Owner {
         line::encode_pointer(&envelope, &blob).map_err(|e| failed(e.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests;
