@@ -281,6 +281,17 @@ pub fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
+/// An error that came inside a stream with status 200, as JSON or as plain text (row 54).
+pub fn in_stream(text: &str) -> ModelFailure {
+    let asked = Asked { tools: true, ..Asked::default() };
+    let words = server_words(text);
+    let what = "the model server reported an error in its reply";
+    match by_words(&asked, 200, &words) {
+        Some((known, _)) => asked.failure(known.kind, what, &words, known.failure.hint),
+        None => asked.failure(Kind::Other, what, &words, "look into the log of the model server"),
+    }
+}
+
 /// A redirect: never followed, because the key would go where nobody sent it.
 pub fn redirect(asked: &Asked, status: u16, location: Option<&str>) -> ModelFailure {
     let target = location.and_then(|l| reqwest::Url::parse(l).ok());

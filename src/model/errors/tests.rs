@@ -73,6 +73,20 @@ fn each_refusal_has_its_kind_and_remedy() {
 }
 
 #[test]
+fn an_error_in_the_stream_keeps_its_kind() {
+    for (text, kind) in [
+        (r#"{"error":{"code":500,"message":"Failed to parse input at pos 12","type":"server_error"}}"#, Kind::BadCall),
+        (r#"{"error":"prompt exceeds context length"}"#, Kind::TooLong),
+        (r#"{"object":"error","message":"boom"}"#, Kind::Other),
+        ("upstream went away", Kind::Other),
+    ] {
+        let failure = in_stream(text);
+        assert_eq!(failure.kind, kind, "{text}");
+        assert!(!failure.failure.why.is_empty() && !failure.failure.why.contains('{'), "{failure:?}");
+    }
+}
+
+#[test]
 fn without_tools_a_template_error_cannot_be_helped_by_text_mode() {
     let asked = Asked { tools: false, ..asked() };
     let (failure, then) = refusal(&asked, 500, None, r#"{"error":"jinja exception"}"#, now());
