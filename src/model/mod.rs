@@ -57,12 +57,12 @@ pub struct Candidate {
 }
 
 pub mod accumulate;
-
-
+pub mod client;
+pub mod connect;
 pub mod endpoint;
 pub mod errors;
 pub mod history;
-
+mod http;
 mod ollama;
 mod openai;
 pub mod profile;
@@ -71,6 +71,6 @@ pub mod secret;
 pub mod sse;
 
 // One scripted server for unit tests and for tests of the whole program.
-//#[cfg(test)]
-//#[path = "../../tests/support/mod.rs"]
-//mod support;
+#[cfg(test)]
+#[path = "../../tests/support/mod.rs"]
+mod support;

@@ -142,7 +142,8 @@ mod tests {
             std::fs::write(folder.path().join(FILE), garbage).unwrap();
             assert_eq!(m.load(), Learned::default(), "{garbage}");
         }
-        std::fs::write(folder.path().join(FILE), r#"{"u m": {"text_mode": true, "of a later version": 1}, "x": 3}"#).unwrap();
+        std::fs::write(folder.path().join(FILE), r#"{"u m": {"text_mode": true, "of a later version": 1}, "x": 3}"#)
+            .unwrap();
         assert!(m.load().text_mode);
         m.update(|l| l.no_think = true);
         assert_eq!(m.load(), Learned { text_mode: true, no_think: true, ..Learned::default() });
@@ -158,7 +159,8 @@ mod tests {
     #[test]
     fn the_file_stays_small() {
         let folder = tempfile::tempdir().unwrap();
-        let entries = (0..MAX_ENTRIES + 5).map(|n| (format!("u {n}"), Learned { text_mode: true, ..Learned::default() }));
+        let entries =
+            (0..MAX_ENTRIES + 5).map(|n| (format!("u {n}"), Learned { text_mode: true, ..Learned::default() }));
         write(folder.path(), &entries.collect()).unwrap();
         memory_at(folder.path(), "m").update(|l| l.text_mode = true);
         assert_eq!(read(folder.path()).len(), MAX_ENTRIES);

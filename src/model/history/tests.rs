@@ -24,12 +24,15 @@ fn prompt(mode: Mode, messages: Vec<Message>) -> Prompt {
 }
 
 fn failed_round(mode: Mode) -> Prompt {
-    prompt(mode, vec![
-        Message::System("Be exact.".into()),
-        Message::User("Sum?".into()),
-        said("I add.", &[call("abc123def", "print(1+)\n")]),
-        result("abc123def", "exit_code: 1\nstderr:\nSyntaxError", true),
-    ])
+    prompt(
+        mode,
+        vec![
+            Message::System("Be exact.".into()),
+            Message::User("Sum?".into()),
+            said("I add.", &[call("abc123def", "print(1+)\n")]),
+            result("abc123def", "exit_code: 1\nstderr:\nSyntaxError", true),
+        ],
+    )
 }
 
 fn rendered(prompt: &Prompt, rules: Rules) -> Value {
@@ -59,7 +62,8 @@ fn calls_for_ollama() {
         messages[2]["tool_calls"],
         json!([{"function": {"name": "execute_python", "arguments": {"code": "print(1+)\n"}}}])
     );
-    let result = json!({"role": "tool", "tool_name": "execute_python", "content": "exit_code: 1\nstderr:\nSyntaxError"});
+    let result =
+        json!({"role": "tool", "tool_name": "execute_python", "content": "exit_code: 1\nstderr:\nSyntaxError"});
     assert_eq!(messages[3], result);
 }
 
@@ -116,15 +120,18 @@ fn follow_ups_stay_so_that_requests_only_append() {
 #[test]
 fn every_call_gets_one_result_directly_after() {
     let calls = [call("aaaaaaaa1", "1"), call("aaaaaaaa2", "2"), call("aaaaaaaa3", "3")];
-    let prompt = prompt(Mode::Tools, vec![
-        Message::User("Go".into()),
-        said("", &calls),
-        result("aaaaaaaa2", "two", false),
-        result("aaaaaaaa1", "one", false),
-        result("aaaaaaaa1", "one again", false),
-        result("zzzzzzzzz", "of nobody", false),
-        Message::User("And?".into()),
-    ]);
+    let prompt = prompt(
+        Mode::Tools,
+        vec![
+            Message::User("Go".into()),
+            said("", &calls),
+            result("aaaaaaaa2", "two", false),
+            result("aaaaaaaa1", "one", false),
+            result("aaaaaaaa1", "one again", false),
+            result("zzzzzzzzz", "of nobody", false),
+            Message::User("And?".into()),
+        ],
+    );
     let messages = rendered(&prompt, OPENAI);
     let contents: Vec<&str> = (2..5).map(|n| messages[n]["content"].as_str().unwrap()).collect();
     assert_eq!(contents, ["one", "two", NO_RESULT]);
@@ -133,13 +140,16 @@ fn every_call_gets_one_result_directly_after() {
 
 #[test]
 fn neighbours_are_joined_and_empty_words_dropped() {
-    let prompt = prompt(Mode::Tools, vec![
-        Message::System("s".into()),
-        Message::User("a".into()),
-        said(" ", &[]),
-        Message::System("inputs changed".into()),
-        Message::User("b".into()),
-    ]);
+    let prompt = prompt(
+        Mode::Tools,
+        vec![
+            Message::System("s".into()),
+            Message::User("a".into()),
+            said(" ", &[]),
+            Message::System("inputs changed".into()),
+            Message::User("b".into()),
+        ],
+    );
     assert_eq!(rendered(&prompt, OPENAI)[1]["content"], "a\n\ninputs changed\n\nb");
 }
 
@@ -180,10 +190,12 @@ fn any_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         "[ -~\n]{0,8}".prop_map(Message::User),
         "[ -~\n]{0,8}".prop_map(Message::System),
-        ("[ -~\n]{0,8}", proptest::collection::vec((0u32..1_000_000, "[ -~`\n]{0,8}"), 0..3)).prop_map(|(text, calls)| {
-            let calls: Vec<Call> = calls.iter().map(|(n, code)| call(&format!("c{n:08}"), code)).collect();
-            said(&text, &calls)
-        }),
+        ("[ -~\n]{0,8}", proptest::collection::vec((0u32..1_000_000, "[ -~`\n]{0,8}"), 0..3)).prop_map(
+            |(text, calls)| {
+                let calls: Vec<Call> = calls.iter().map(|(n, code)| call(&format!("c{n:08}"), code)).collect();
+                said(&text, &calls)
+            }
+        ),
         (id, "[ -~\n]{0,8}", any::<bool>()).prop_map(|(id, text, failed)| result(&id, &text, failed)),
     ]
 }
