@@ -57,10 +57,20 @@ pub struct Candidate {
 }
 
 pub mod accumulate;
+pub mod client;
+pub mod connect;
+pub mod endpoint;
 pub mod errors;
 pub mod history;
-pub mod ollama;
-pub mod openai;
+mod http;
+mod ollama;
+mod openai;
 pub mod profile;
 pub mod salvage;
+pub mod secret;
 pub mod sse;
+
+// One scripted server for unit tests and for tests of the whole program.
+#[cfg(test)]
+#[path = "../../tests/support/mod.rs"]
+mod support;
