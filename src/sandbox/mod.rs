@@ -148,6 +148,7 @@ pub mod inputs;
 pub mod local;
 pub mod output;
 pub mod packages;
+mod pip;
 pub mod profile;
 pub mod provision;
 pub mod python;
