@@ -134,13 +134,27 @@ struct Agent {
 enum Activity {
     Idle,
     /// The model writes.
-    Thinking { stream: BoxStream<'static, Delta>, batch: Batch, said: String },
+    Thinking {
+        stream: BoxStream<'static, Delta>,
+        batch: Batch,
+        said: String,
+    },
     /// Code that was no clean call is compiled.
-    Gating { gate: BoxFuture<'static, Result<Reply, SetupError>>, said: String },
+    Gating {
+        gate: BoxFuture<'static, Result<Reply, SetupError>>,
+        said: String,
+    },
     /// The sandbox opens.
-    Starting { run: Run, opening: Opening },
+    Starting {
+        run: Run,
+        opening: Opening,
+    },
     /// Code runs.
-    Running { run: Run, sandbox: Arc<dyn Sandbox>, output: mpsc::Receiver<Output> },
+    Running {
+        run: Run,
+        sandbox: Arc<dyn Sandbox>,
+        output: mpsc::Receiver<Output>,
+    },
 }
 
 enum Happened {

@@ -34,9 +34,11 @@ pub enum Command {
 
 /// `exec`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 answered, 1 internal error, 2 usage or configuration, 3 model unreachable or failed, \
+#[command(
+    after_help = "Exit codes: 0 answered, 1 internal error, 2 usage or configuration, 3 model unreachable or failed, \
 4 retries or steps used up, 5 no usable sandbox, 6 an approval was needed that exec may not give, 124 --deadline reached, \
-130 interrupted.")]
+130 interrupted."
+)]
 pub struct Exec {
     /// The question; `-` reads it from standard input
     pub prompt: String,

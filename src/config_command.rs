@@ -17,7 +17,12 @@ pub fn run(command: &ConfigCommand, common: &Common, places: &Places) -> Result<
         ConfigCommand::Show => {
             let config = common.load(places.variables.clone(), Some(places.config_file.clone()))?;
             let text = toml::to_string_pretty(&config).map_err(|e| {
-                Error::new(Kind::Internal, "the configuration cannot be shown", e.to_string(), "this is a bug; please report it")
+                Error::new(
+                    Kind::Internal,
+                    "the configuration cannot be shown",
+                    e.to_string(),
+                    "this is a bug; please report it",
+                )
             })?;
             print(&text);
         }

@@ -11,13 +11,14 @@ use tokio::time::Instant;
 use crate::agent::{self, Command};
 use crate::cli::{Common, Exec};
 use crate::core::clean::Clean;
-use crate::core::event::{Event, Record, SCHEMA_VERSION, TurnStatus};
+use crate::core::event::{Artifact, Event, Failure, Record, SCHEMA_VERSION, TurnStatus};
 use crate::error::{Error, Kind, Result};
 use crate::log::line;
 use crate::log::redact::Redactor;
+use crate::places::Places;
 use crate::progress::Progress;
 use crate::sandbox::artifacts;
-use crate::start::{self, Places};
+use crate::start;
 
 /// Longest question read from standard input, bytes.
 const MAX_PROMPT_BYTES: u64 = 1024 * 1024;
@@ -52,8 +53,9 @@ async fn question(args: &Exec, common: &Common, places: &Places, view: &mut View
         ephemeral: args.ephemeral,
         common,
     };
+    let mut waiting = |text: &str| view.progress.waiting(text);
     let opened = tokio::select! {
-        opened = start::open(&options, places, &mut |text| view.progress.waiting(text)) => opened?,
+        opened = start::open(&options, places, &mut waiting) => opened?,
         stop = stopped(&mut signals, deadline) => return Err(stop_error(&stop)),
     };
     view.redactor = opened.redactor.clone();
@@ -64,11 +66,16 @@ async fn question(args: &Exec, common: &Common, places: &Places, view: &mut View
     let turn = Turn { orders, records, signals, deadline };
     let ended = turn.run(prompt, view).await;
     if driver.await.is_err() {
-        return Err(Error::new(Kind::Internal, "the driver task ended unexpectedly", "", "this is a bug; please report it"));
+        return Err(Error::new(
+            Kind::Internal,
+            "the driver task ended unexpectedly",
+            "",
+            "this is a bug; please report it",
+        ));
     }
     let ended = ended?;
     if let Some(out) = &args.out {
-        save_files(&ended.files, &keep, out, view)?;
+        save_files(&ended.files, &keep, out, view);
     }
     finish(args, ended, view)
 }
@@ -79,8 +86,8 @@ struct Ended {
     answer: String,
     unrepaired: bool,
     stop: Option<Stop>,
-    files: Vec<crate::core::event::Artifact>,
-    failure: Option<crate::core::event::Failure>,
+    files: Vec<Artifact>,
+    failure: Option<Failure>,
 }
 
 struct Turn {
@@ -132,9 +139,8 @@ impl Turn {
                 () = view.progress.tick() => {}
             }
         }
-        let (status, answer, unrepaired) = ended.ok_or_else(|| {
-            Error::new(Kind::Internal, "the turn has no end", "", "this is a bug; please report it")
-        })?;
+        let (status, answer, unrepaired) = ended
+            .ok_or_else(|| Error::new(Kind::Internal, "the turn has no end", "", "this is a bug; please report it"))?;
         Ok(Ended { status, answer, unrepaired, stop, files, failure })
     }
 
@@ -185,7 +191,8 @@ fn finish(args: &Exec, ended: Ended, view: &mut View) -> Result<()> {
     let (what, hint) = match ended.status {
         TurnStatus::Failed => (ended.answer, "say more precisely what you want, or try another model with -m"),
         TurnStatus::StepLimit => {
-            let so_far = if ended.answer.trim().is_empty() { String::new() } else { format!("; so far: {}", ended.answer) };
+            let so_far =
+                if ended.answer.trim().is_empty() { String::new() } else { format!("; so far: {}", ended.answer) };
             (format!("the limit of steps was reached{so_far}"), "raise it with -c agent.max_steps=N")
         }
         TurnStatus::ModelError => ("the model gave no usable reply".into(), "try again, or another model with -m"),
@@ -197,21 +204,23 @@ fn finish(args: &Exec, ended: Ended, view: &mut View) -> Result<()> {
 
 fn write_answer(file: &Path, answer: &str) -> Result<()> {
     std::fs::write(file, format!("{}\n", answer.trim_end())).map_err(|e| {
-        Error::new(Kind::Internal, format!("cannot write {}", file.display()), e.to_string(), "the answer is in the session log")
+        Error::new(
+            Kind::Internal,
+            format!("cannot write {}", file.display()),
+            e.to_string(),
+            "the answer is in the session log",
+        )
     })
 }
 
-fn save_files(files: &[crate::core::event::Artifact], keep: &Path, out: &Path, view: &mut View) -> Result<()> {
-    std::fs::create_dir_all(out).map_err(|e| {
-        Error::new(Kind::Internal, format!("cannot make the folder {}", out.display()), e.to_string(), "the files are in the session folder")
-    })?;
-    for saved in artifacts::save(files, keep, out) {
-        match saved {
-            Ok(path) => view.progress.line(&format!("saved {}\n", Clean::line(&path.display().to_string()))),
-            Err(failure) => view.warn(&failure.to_string()),
-        }
+fn save_files(files: &[Artifact], keep: &Path, out: &Path, view: &mut View) {
+    let saved = artifacts::save(files, keep, out);
+    for path in &saved.saved {
+        view.progress.line(&format!("saved {}\n", Clean::line(&path.display().to_string())));
     }
-    Ok(())
+    for why in &saved.failed {
+        view.warn(why);
+    }
 }
 
 fn prompt(argument: &str) -> Result<String> {
@@ -225,7 +234,11 @@ fn prompt(argument: &str) -> Result<String> {
         }
     }
     if text.trim().is_empty() {
-        return Err(Error::usage("there is no question", "", "write: sandscript exec \"How many rows has sales.csv?\""));
+        return Err(Error::usage(
+            "there is no question",
+            "",
+            "write: sandscript exec \"How many rows has sales.csv?\"",
+        ));
     }
     Ok(text)
 }
@@ -325,4 +338,3 @@ impl Signals {
         }
     }
 }
-

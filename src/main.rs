@@ -36,9 +36,10 @@ fn run(cli: &Cli) -> Result<()> {
     let places = Places::of_process()?;
     match &cli.command {
         Command::Exec(args) => {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
-                Error::new(Kind::Internal, "the asynchronous runtime cannot start", e.to_string(), "")
-            })?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(|e| Error::new(Kind::Internal, "the asynchronous runtime cannot start", e.to_string(), ""))?;
             let result = runtime.block_on(exec::run(args, &cli.common, &places));
             // What is left (a slow name look-up) must not hold the end up.
             runtime.shutdown_background();

@@ -8,9 +8,9 @@ use crate::cli::Sessions;
 use crate::core::clean::Clean;
 use crate::core::render::mib;
 use crate::error::{Error, Kind, Result};
+use crate::log::line;
 use crate::log::list::{self, SessionSummary, State};
 use crate::log::reader::{Entry, Reader};
-use crate::log::line;
 use crate::places::Places;
 use crate::show;
 

@@ -3,7 +3,9 @@
 //! Everything is made of [`Clean`] text, so no record can move the cursor or change the terminal.
 
 use crate::core::clean::{Clean, collapse_cr, strip_sgr};
-use crate::core::event::{Event, NoteKind, Outcome, Proposal, ResultBundle, RunFinished, StreamName, Table, TurnStatus};
+use crate::core::event::{
+    Event, NoteKind, Outcome, Proposal, ResultBundle, RunFinished, StreamName, Table, TurnStatus,
+};
 use crate::core::policy::{Capabilities, Hold, Limit};
 use crate::core::render::mib;
 
@@ -29,7 +31,9 @@ pub fn event(event: &Event, whole: bool) -> String {
         },
         Event::UserSaid { text } if whole => block("You", text),
         Event::UserSaid { .. } | Event::ModelDelta { .. } => String::new(),
-        Event::ModelReplied(reply) if reply.text.trim().is_empty() || (reply.calls.is_empty() && !whole) => String::new(),
+        Event::ModelReplied(reply) if reply.text.trim().is_empty() || (reply.calls.is_empty() && !whole) => {
+            String::new()
+        }
         Event::ModelReplied(reply) if reply.calls.is_empty() => String::new(),
         Event::ModelReplied(reply) => block("Assistant", &reply.text),
         Event::ModelFailed(failed) => failure_lines(&failed.failure.to_string(), &failed.failure.hint),
@@ -156,8 +160,7 @@ fn run_end(finished: &RunFinished) -> String {
         Outcome::BackendLost { .. } => " · the sandbox was lost",
         Outcome::Exited { .. } => "",
     };
-    let mut shown =
-        format!("exit {} · {:.2} s{memory}{limit}\n", finished.exit_code, finished.took_ms as f64 / 1000.0);
+    let mut shown = format!("exit {} · {:.2} s{memory}{limit}\n", finished.exit_code, finished.took_ms as f64 / 1000.0);
     for text in &finished.notes {
         shown.push_str(&format!("· {}\n", Clean::line(text)));
     }

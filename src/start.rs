@@ -88,12 +88,18 @@ fn assemble(p: Pieces<'_>) -> Result<Started> {
     let log = if p.options.ephemeral {
         LogWriter::ephemeral()
     } else {
-        LogWriter::create(&p.places.data, Timestamp::now()).map_err(|failure| Error { kind: Kind::Internal, failure })?
+        LogWriter::create(&p.places.data, Timestamp::now())
+            .map_err(|failure| Error { kind: Kind::Internal, failure })?
     };
     let temporary = match log.folder() {
         Some(_) => None,
         None => Some(tempfile::tempdir().map_err(|e| {
-            Error::new(Kind::Internal, "cannot make a temporary folder", e.to_string(), "set TMPDIR to a writable folder")
+            Error::new(
+                Kind::Internal,
+                "cannot make a temporary folder",
+                e.to_string(),
+                "set TMPDIR to a writable folder",
+            )
         })?),
     };
     let keep = match (log.folder(), &temporary) {
@@ -213,10 +219,14 @@ fn key(config: &Config, places: &Places) -> Result<Option<String>> {
         return Ok(None);
     }
     let mut text = String::new();
-    let read = std::fs::File::open(&config.model.key_file)
-        .and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
+    let read =
+        std::fs::File::open(&config.model.key_file).and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
     read.map_err(|e| {
-        Error::usage(format!("cannot read the key file {}", config.model.key_file), e.to_string(), "check model.key_file")
+        Error::usage(
+            format!("cannot read the key file {}", config.model.key_file),
+            e.to_string(),
+            "check model.key_file",
+        )
     })?;
     Ok(Some(text.trim().to_string()).filter(|t| !t.is_empty()))
 }
@@ -225,4 +235,3 @@ fn key(config: &Config, places: &Places) -> Result<Option<String>> {
 fn rows(config: &Config, connected: &Connected) -> Rows {
     if connected.loopback || config.model.send_rows { Rows::Allowed } else { Rows::SchemaOnly }
 }
-

@@ -49,7 +49,11 @@ fn the_core_has_no_clock_no_files_and_no_tasks() {
         let text = std::fs::read_to_string(&file).unwrap();
         let code: String = text.split("#[cfg(test)]").next().unwrap().to_string();
         for word in ["std::time", "std::fs", "std::net", "std::io", "tokio", "std::env", "std::process", "async "] {
-            assert!(!code.lines().any(|l| !l.trim_start().starts_with("//") && l.contains(word)), "{} has {word}", file.display());
+            assert!(
+                !code.lines().any(|l| !l.trim_start().starts_with("//") && l.contains(word)),
+                "{} has {word}",
+                file.display()
+            );
         }
     }
 }

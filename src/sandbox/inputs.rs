@@ -102,11 +102,15 @@ enum Skipped {
 impl Skipped {
     fn note(self, count: usize) -> String {
         let (one, many) = match self {
-            Skipped::LinkOut => ("link that leaves the folder or leads to a folder", "links that leave the folder or lead to a folder"),
+            Skipped::LinkOut => {
+                ("link that leaves the folder or leads to a folder", "links that leave the folder or lead to a folder")
+            }
             Skipped::Special => ("socket, pipe or device", "sockets, pipes or devices"),
             Skipped::BadName => ("name that cannot be shown", "names that cannot be shown"),
             Skipped::Unreadable => ("file or folder that cannot be read", "files or folders that cannot be read"),
-            Skipped::Tool => ("folder of a tool (cache, virtual environment)", "folders of tools (caches, virtual environments)"),
+            Skipped::Tool => {
+                ("folder of a tool (cache, virtual environment)", "folders of tools (caches, virtual environments)")
+            }
         };
         format!("left out of the inputs: {count} {}", if count == 1 { one } else { many })
     }
@@ -260,7 +264,9 @@ impl List {
         }
         if self.beyond > 0 {
             let (beyond, more) = (self.beyond, if self.cut { "at least " } else { "" });
-            notes.push(format!("only the first {MAX_FILES} files are given to the code, {more}{beyond} are not: use --data"));
+            notes.push(format!(
+                "only the first {MAX_FILES} files are given to the code, {more}{beyond} are not: use --data"
+            ));
         }
         Ok(self.inputs)
     }
@@ -312,7 +318,8 @@ pub(super) fn is_unseen(c: char) -> bool {
 
 /// Text from outside on one line: unseen characters are dropped, tabs and line ends become spaces, the end is cut.
 pub(super) fn shown(text: &str, max_chars: usize) -> String {
-    let mut seen = text.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c }).filter(|c| !is_unseen(*c));
+    let mut seen =
+        text.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c }).filter(|c| !is_unseen(*c));
     let mut out: String = seen.by_ref().take(max_chars).collect();
     if seen.next().is_some() {
         out.push('…');

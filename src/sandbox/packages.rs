@@ -299,8 +299,7 @@ fn finished(root: &Path, interpreter: &Interpreter) -> Option<Prepared> {
 fn make_skeleton(root: &Path, interpreter: &Interpreter) -> std::io::Result<()> {
     let home = interpreter.base_path.parent().and_then(Path::to_str).filter(|home| !home.contains(char::is_control));
     let home = home.ok_or_else(|| std::io::Error::other("the path of the interpreter is not plain text"))?;
-    let config =
-        format!("home = {home}\ninclude-system-site-packages = false\nversion = {}\n", interpreter.version);
+    let config = format!("home = {home}\ninclude-system-site-packages = false\nversion = {}\n", interpreter.version);
     let pth = pth_line(&interpreter.site_dirs);
     let is_right = |root: &Path| {
         std::fs::read_link(root.join("bin/python")).is_ok_and(|target| target == interpreter.base_path)

@@ -95,7 +95,8 @@ pub(super) async fn install(
 ) -> Report {
     if !interpreter.has_pip {
         let minor = interpreter.version.rsplit_once('.').map_or("3", |(minor, _)| minor);
-        let hint = format!("apt install python3-venv (or python{minor}-venv), or take another Python with --python PATH");
+        let hint =
+            format!("apt install python3-venv (or python{minor}-venv), or take another Python with --python PATH");
         if !interpreter.has_ensurepip {
             return Report::all_failed(wanted, "this Python has neither pip nor ensurepip", hint);
         }

@@ -63,7 +63,8 @@ impl CouldBe {
 
 impl Column {
     pub fn new(name: String) -> Self {
-        let could_be = CouldBe { int: true, float: true, comma: true, bool: true, date: Some(""), list: true, object: true };
+        let could_be =
+            CouldBe { int: true, float: true, comma: true, bool: true, date: Some(""), list: true, object: true };
         Self {
             name,
             present: 0,
@@ -120,7 +121,8 @@ impl Column {
             Value::String(text) => {
                 self.present += 1;
                 self.add_value(text);
-                let date = date_format(text).filter(|found| matches!(self.could_be.date, Some(f) if f.is_empty() || f == *found));
+                let date = date_format(text)
+                    .filter(|found| matches!(self.could_be.date, Some(f) if f.is_empty() || f == *found));
                 self.could_be = CouldBe { date, ..CouldBe::nothing() };
             }
             Value::Array(_) => {

@@ -140,9 +140,14 @@ fn builder(separator: u8) -> ReaderBuilder {
 fn sniff(head: &[u8]) -> u8 {
     let score = |separator: u8| {
         let mut reader = builder(separator).from_reader(head);
-        let counts: Vec<usize> = reader.byte_records().take(SNIFFED_ROWS).flatten().map(|record| record.len()).collect();
+        let counts: Vec<usize> =
+            reader.byte_records().take(SNIFFED_ROWS).flatten().map(|record| record.len()).collect();
         // The head may end within a record.
-        let counts = if head.len() >= HEAD && counts.len() < SNIFFED_ROWS { &counts[..counts.len().saturating_sub(1)] } else { &counts };
+        let counts = if head.len() >= HEAD && counts.len() < SNIFFED_ROWS {
+            &counts[..counts.len().saturating_sub(1)]
+        } else {
+            &counts
+        };
         let first = counts.first().copied().unwrap_or(0);
         let same = counts.iter().filter(|count| **count == first).count();
         if first > 1 && same == counts.len() { (2, first) } else { (u8::from(first > 1), first) }
@@ -153,7 +158,8 @@ fn sniff(head: &[u8]) -> u8 {
 
 /// A first row with a number in it is data, unless the numbers are years or count up as names made by a program do.
 fn has_header(first: &[String]) -> bool {
-    let numbers: Vec<f64> = first.iter().filter_map(|cell| cell.trim().parse().ok()).filter(|n: &f64| n.is_finite()).collect();
+    let numbers: Vec<f64> =
+        first.iter().filter_map(|cell| cell.trim().parse().ok()).filter(|n: &f64| n.is_finite()).collect();
     let years = numbers.iter().all(|n| n.fract() == 0.0 && YEARS.contains(&(*n as i64)));
     let counted = numbers.len() > 1 && numbers.windows(2).all(|pair| pair[1] - pair[0] == 1.0);
     numbers.is_empty() || years || counted

@@ -78,11 +78,13 @@ fn objects(document: impl Read, rows: &mut Rows) -> serde_json::Result<Option<&'
 
 /// One object: columns, records, or something with a list of records in it.
 fn single(object: Map<String, Value>, rows: &mut Rows) -> Option<&'static str> {
-    let length = object.values().map(|v| v.as_array().map(Vec::len)).reduce(|a, b| if a == b { a } else { None }).flatten();
+    let length =
+        object.values().map(|v| v.as_array().map(Vec::len)).reduce(|a, b| if a == b { a } else { None }).flatten();
     let scalars = |list: &Vec<Value>| list.iter().all(|v| !v.is_array() && !v.is_object());
     if let Some(length) = length.filter(|_| object.values().filter_map(Value::as_array).all(scalars)) {
         for at in 0..length {
-            let row = object.iter().map(|(key, list)| (key.clone(), list.get(at).cloned().unwrap_or_default())).collect();
+            let row =
+                object.iter().map(|(key, list)| (key.clone(), list.get(at).cloned().unwrap_or_default())).collect();
             rows.add(&row);
         }
         return Some("an object of lists, one for each column");
@@ -92,7 +94,8 @@ fn single(object: Map<String, Value>, rows: &mut Rows) -> Option<&'static str> {
         return Some("an object of objects, one for each row: orient=\"index\"");
     }
     let is_records = |value: &Value| value.as_array().is_some_and(|l| !l.is_empty() && l.iter().all(Value::is_object));
-    let keys: Vec<String> = object.iter().take(MAX_KEYS).map(|(key, value)| format!("{} ({})", quoted(key), kind(value))).collect();
+    let keys: Vec<String> =
+        object.iter().take(MAX_KEYS).map(|(key, value)| format!("{} ({})", quoted(key), kind(value))).collect();
     let more = object.len().saturating_sub(MAX_KEYS);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     rows.table.notes.push(format!("an object with the keys {}{more}", keys.join(", ")));

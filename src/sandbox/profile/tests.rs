@@ -11,9 +11,15 @@ fn real(name: &str) -> Input {
 fn look() {
     let f = |n: &[&str]| Inputs { files: n.iter().map(|n| real(n)).collect(), notes: vec![] };
     for rows in [Rows::Allowed, Rows::SchemaOnly] {
-    for n in [&["Automobile.csv"][..], &["Employee.csv"], &["Sleep_health_and_lifestyle_dataset.csv"], &["Automobile.csv","Employee.csv","Sleep_health_and_lifestyle_dataset.csv"]] {
-        let t = std::time::Instant::now();
-        let text = describe(&f(n), rows);
-        println!("{text}== {} {:?}", text.len(), t.elapsed());
-    }}
+        for n in [
+            &["Automobile.csv"][..],
+            &["Employee.csv"],
+            &["Sleep_health_and_lifestyle_dataset.csv"],
+            &["Automobile.csv", "Employee.csv", "Sleep_health_and_lifestyle_dataset.csv"],
+        ] {
+            let t = std::time::Instant::now();
+            let text = describe(&f(n), rows);
+            println!("{text}== {} {:?}", text.len(), t.elapsed());
+        }
+    }
 }
