@@ -835,7 +835,7 @@ class Cells:
         self.said, self.ends, self.pid = said, (out_end, err_end), os.getpid()
         self.lock = new_lock()
         self.lines = linecache.cache
-        self.running = False
+        self.running = self.asked = False
         self.outs = [Out(1, "<stdout>"), Out(2, "<stderr>")]
         os.register_at_fork(after_in_child=lambda: [out.after_fork() for out in self.outs])
         main = type(sys)("__main__")
@@ -869,10 +869,12 @@ class Cells:
     def on_interrupt(self, number, where):
         if self.running:
             raise KeyboardInterrupt
+        self.asked = True
 
     def run(self, number, source):
         import _thread
 
+        self.asked = False
         self.restore()
         name = "<cell %d>" % number
         threads = _thread._count() - sum(out.fast for out in self.outs)
@@ -880,6 +882,8 @@ class Cells:
         for part in (lambda: self.execute(source, name), self.figures):
             try:
                 self.running = True
+                if self.asked:
+                    raise KeyboardInterrupt
                 part()
                 self.running = False
             except BaseException as error:
