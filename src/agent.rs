@@ -258,7 +258,7 @@ impl Agent {
             }
             Effect::CallModel(prompt) => {
                 // Opened now, the sandbox is ready before the model has written its first line.
-                self.opening();
+                let _ = self.opening();
                 let stream = self.model.stream(prompt);
                 self.activity = Activity::Thinking { stream, batch: Batch::default(), said: String::new() };
             }
@@ -501,17 +501,7 @@ impl Agent {
 
     /// The end of a run that never began.
     async fn finish_unstarted(&mut self, run: &Run, outcome: Outcome) {
-        let finished = Finished {
-            outcome,
-            took_ms: 0,
-            peak_bytes: None,
-            variables_lost: false,
-            artifacts: Vec::new(),
-            notes: Vec::new(),
-            stdout_spool: None,
-            stderr_spool: None,
-        };
-        self.finished(run, finished).await;
+        self.finished(run, Finished::new(outcome)).await;
     }
 
     /// A barrier whose failure is shown; the next run will refuse to start.

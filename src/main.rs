@@ -10,7 +10,7 @@ use sandscript::places::Places;
 use sandscript::{config_command, exec, sandbox, sessions, show};
 
 fn main() -> ExitCode {
-    sandbox::harden_process();
+    sandbox::process::harden_process();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

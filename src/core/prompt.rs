@@ -46,12 +46,14 @@ pub fn system(info: &SessionInfo, mode: Mode, profile: &str, missing: &[String])
     text
 }
 
-/// What the model is told about its tool.
+/// What the model is told about its tool. The rules of the system message are here too: some templates show a model
+/// only one of the two.
 pub fn tool_description(info: &SessionInfo) -> String {
-    let packages = if info.packages.is_empty() { "standard library only".into() } else { info.packages.join(", ") };
+    let packages = if info.packages.is_empty() { "the standard library only".into() } else { info.packages.join(", ") };
     format!(
-        "Runs Python code and returns exit_code, stdout and stderr. Variables and imports live on between calls. \
-         Packages: {packages}. Print what you want to see. After an error, call again with the whole corrected code."
+        "Runs Python code and returns exit_code, stdout and stderr. Packages: {packages}. Variables, imports and functions \
+         stay for later calls. Only what is printed, or is the value of the last line, comes back. If exit_code is not 0, \
+         read stderr and call again with the whole corrected code."
     )
 }
 

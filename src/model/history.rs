@@ -194,14 +194,11 @@ fn call_json(call: &Call, rules: Rules) -> Value {
     json!({"id": call.id, "type": "function", "function": {"name": TOOL, "arguments": arguments.to_string()}})
 }
 
-/// The tool as it is offered. What the system prompt says of results and variables is said here too: some templates show
-/// a model only one of the two.
-pub fn tool() -> Value {
+/// The tool as it is offered, with the words of `core/prompt.rs`.
+pub fn tool(description: &str) -> Value {
     json!({"type": "function", "function": {
         "name": TOOL,
-        "description": "Runs Python code and returns exit_code, stdout and stderr. Variables, imports and functions stay \
-            for later calls. Only what is printed, or is the value of the last line, comes back. If exit_code is not 0, \
-            read stderr and call again with the whole corrected code.",
+        "description": description,
         "parameters": {
             "type": "object",
             "properties": {

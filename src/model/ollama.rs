@@ -32,7 +32,7 @@ pub(super) fn body(
         body["think"] = json!(false);
     }
     if prompt.mode == Mode::Tools && prompt.code_allowed {
-        body["tools"] = json!([history::tool()]);
+        body["tools"] = json!([history::tool(&prompt.tool)]);
     }
     body
 }
@@ -90,7 +90,13 @@ mod tests {
 
     #[test]
     fn the_whole_request() {
-        let prompt = Prompt { messages: Vec::new(), mode: Mode::Tools, code_allowed: true, max_tokens: 700 };
+        let prompt = Prompt {
+            messages: Vec::new(),
+            mode: Mode::Tools,
+            code_allowed: true,
+            tool: String::new(),
+            max_tokens: 700,
+        };
         let body = body(("m", 0.1, 8192), vec![json!({"role": "user", "content": "u"})], &prompt, &Learned::default());
         assert_eq!(body["options"], json!({"num_ctx": 8192, "num_predict": 700, "temperature": 0.1}));
         assert_eq!(

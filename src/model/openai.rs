@@ -20,7 +20,7 @@ pub(super) fn body(model: &str, temperature: f64, messages: Vec<Value>, prompt: 
         body["stream_options"] = json!({"include_usage": true});
     }
     if prompt.mode == Mode::Tools && prompt.code_allowed {
-        body["tools"] = json!([history::tool()]);
+        body["tools"] = json!([history::tool(&prompt.tool)]);
         if !learned.no_tool_choice {
             body["tool_choice"] = json!("auto");
         }
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     fn prompt(mode: Mode, code_allowed: bool) -> Prompt {
-        Prompt { messages: Vec::new(), mode, code_allowed, max_tokens: 700 }
+        Prompt { messages: Vec::new(), mode, code_allowed, tool: String::new(), max_tokens: 700 }
     }
 
     fn fields(body: &Value) -> Vec<&str> {

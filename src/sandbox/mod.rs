@@ -133,6 +133,22 @@ pub struct Finished {
     pub stderr_spool: Option<PathBuf>,
 }
 
+impl Finished {
+    /// An end of which nothing but the outcome is known.
+    pub fn new(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            took_ms: 0,
+            peak_bytes: None,
+            variables_lost: false,
+            artifacts: Vec::new(),
+            notes: Vec::new(),
+            stdout_spool: None,
+            stderr_spool: None,
+        }
+    }
+}
+
 /// What a compile check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
@@ -149,8 +165,10 @@ pub mod local;
 pub mod output;
 pub mod packages;
 mod pip;
+pub mod process;
 pub mod profile;
 pub mod provision;
 pub mod python;
+pub mod report;
 pub mod subprocess;
 pub mod value;

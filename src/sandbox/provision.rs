@@ -142,7 +142,7 @@ impl Run {
             () = self.packages(&cell.code) => true,
         };
         if !waited {
-            let _ = self.send.send(Output::Finished(Box::new(cancelled()))).await;
+            let _ = self.send.send(Output::Finished(Box::new(Finished::new(Outcome::Cancelled)))).await;
             return;
         }
         self.say_missing().await;
@@ -192,17 +192,4 @@ impl Run {
 pub fn missing_text(prepared: &Prepared) -> String {
     let missing: Vec<String> = prepared.missing.iter().map(|m| format!("{} ({})", m.name, m.why)).collect();
     format!("not installed: {}; do without", missing.join(", "))
-}
-
-fn cancelled() -> Finished {
-    Finished {
-        outcome: Outcome::Cancelled,
-        took_ms: 0,
-        peak_bytes: None,
-        variables_lost: false,
-        artifacts: Vec::new(),
-        notes: Vec::new(),
-        stdout_spool: None,
-        stderr_spool: None,
-    }
 }
