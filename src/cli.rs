@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// Ask a question about data; a language model writes Python, a sandbox runs it, failures are repaired.
 #[derive(Debug, Parser)]
-#[command(name = "sandscript", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "sandscript", version, max_term_width = 100, arg_required_else_help = true, args_override_self = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -311,7 +311,7 @@ pub fn web_page(asked: &Asked, body: &str) -> ModelFailure {
 
 fn key_hint(asked: &Asked) -> &'static str {
     if asked.key.is_some() {
-        "check the key (model.key_env or model.key_file)"
+        "put the key into SANDSCRIPT_API_KEY, or name another variable with model.key_env or a file with model.key_file"
     } else {
         "give a key: name its variable in model.key_env, or its file in model.key_file"
     }
