@@ -18,7 +18,8 @@ use nix::dir::Dir;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 
-use super::inputs::{is_unseen, shown};
+use super::inputs::shown;
+use crate::core::clean::is_hidden;
 use crate::core::event::Artifact;
 
 /// Most files one run may leave; more is not a result anybody looks at.
@@ -227,7 +228,8 @@ impl Collector<'_> {
 fn copy(from: &File, bytes: u64, folder: &Path, name: &str) -> io::Result<(String, u64)> {
     let (name, mut to) = create_new(folder, name)?;
     let path = folder.join(&name);
-    let copied = to.set_permissions(Permissions::from_mode(MODE)).and_then(|()| io::copy(&mut from.take(bytes), &mut to));
+    let copied =
+        to.set_permissions(Permissions::from_mode(MODE)).and_then(|()| io::copy(&mut from.take(bytes), &mut to));
     match copied {
         Ok(bytes) => Ok((name, bytes)),
         Err(e) => {
@@ -255,7 +257,8 @@ fn create_new(folder: &Path, name: &str) -> io::Result<(String, File)> {
 /// A name of plain characters: no folder, no leading dot or dash, nothing that cannot be seen, not too long.
 fn plain_name(name: &OsStr) -> String {
     let text = name.to_string_lossy();
-    let plain: String = text.chars().map(|c| if matches!(c, '/' | '\\' | ':') { '-' } else { c }).filter(|c| !is_unseen(*c)).collect();
+    let plain: String =
+        text.chars().map(|c| if matches!(c, '/' | '\\' | ':') { '-' } else { c }).filter(|c| !is_hidden(*c)).collect();
     let plain = plain.trim_matches(' ').trim_start_matches(['.', '-', ' ', '~']);
     if plain.is_empty() {
         return "file".into();
@@ -278,8 +281,16 @@ fn split_ending(name: &str) -> (&str, &str) {
 
 /// What a walk comes upon.
 enum Found<'a> {
-    File { path: &'a Path, stat: &'a FileStat, parent: &'a Dir, name: &'a CStr },
-    Other { path: &'a Path, what: &'static str },
+    File {
+        path: &'a Path,
+        stat: &'a FileStat,
+        parent: &'a Dir,
+        name: &'a CStr,
+    },
+    Other {
+        path: &'a Path,
+        what: &'static str,
+    },
     /// There is more, and it is not looked at.
     End,
 }

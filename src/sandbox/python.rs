@@ -40,8 +40,7 @@ const MAX_CACHED: u64 = 4 * 1024 * 1024;
 const MAX_COMPLAINT: usize = 200;
 
 /// What helps where there is no usable Python.
-const INSTALL_HINT: &str =
-    "install Python 3.9 or newer (apt install python3, brew install python, uv python install) or name one with --python PATH";
+const INSTALL_HINT: &str = "install Python 3.9 or newer (apt install python3, brew install python, uv python install) or name one with --python PATH";
 
 /// Variables an interpreter, a shim or pip needs. A list of what may pass, because the rest of an environment holds keys.
 const PASSED: [&str; 17] = [

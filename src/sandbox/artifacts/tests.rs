@@ -236,7 +236,8 @@ fn saving_never_overwrites_and_follows_no_link() {
     std::fs::write(out.join("chart.png"), "mine").unwrap();
     symlink(place.folder.path().join("victim"), out.join("report.txt")).unwrap();
     symlink("/etc/hostname", place.keep().join("stolen")).unwrap();
-    let artifacts = ["chart.png", "report.txt", "stolen", "../work"].map(|name| Artifact { name: name.into(), bytes: 1 });
+    let artifacts =
+        ["chart.png", "report.txt", "stolen", "../work"].map(|name| Artifact { name: name.into(), bytes: 1 });
     let result = save(&artifacts, &place.keep(), &out);
     assert_eq!(result.saved, [out.join("chart-2.png"), out.join("report-2.txt")]);
     assert_eq!(result.failed.len(), 2, "{:?}", result.failed);

@@ -54,10 +54,7 @@ fn hidden_files_are_never_listed() {
     symlink(tree.path("sub/.ssh/id"), tree.path("id.csv")).unwrap();
     let inputs = tree.list("", &[]).unwrap();
     assert_eq!(names(&inputs), ["a.csv", "sub/b.csv"]);
-    assert_eq!(
-        inputs.notes,
-        ["left out of the inputs: 2 links that leave the folder or lead to a folder"]
-    );
+    assert_eq!(inputs.notes, ["left out of the inputs: 2 links that leave the folder or lead to a folder"]);
 }
 
 #[test]
@@ -71,10 +68,7 @@ fn links_are_followed_only_to_files_inside() {
     let inputs = tree.list("in", &[]).unwrap();
     assert_eq!(names(&inputs), ["a.csv", "inner.csv", "sub/b.csv"]);
     assert_eq!(inputs.files[1].path, tree.path("in/sub/b.csv"));
-    assert_eq!(
-        inputs.notes,
-        ["left out of the inputs: 4 links that leave the folder or lead to a folder"]
-    );
+    assert_eq!(inputs.notes, ["left out of the inputs: 4 links that leave the folder or lead to a folder"]);
 }
 
 #[test]
@@ -97,7 +91,8 @@ fn pipes_sockets_and_names_that_cannot_be_shown_are_left_out() {
 
 #[test]
 fn folders_of_tools_are_left_out_unless_named() {
-    let tree = Tree::new(&["a.csv", "node_modules/x/y.js", "env/pyvenv.cfg", "env/lib/z.py", "t/CACHEDIR.TAG", "t/o.bin"]);
+    let tree =
+        Tree::new(&["a.csv", "node_modules/x/y.js", "env/pyvenv.cfg", "env/lib/z.py", "t/CACHEDIR.TAG", "t/o.bin"]);
     let inputs = tree.list("", &[]).unwrap();
     assert_eq!(names(&inputs), ["a.csv"]);
     assert_eq!(inputs.notes, ["left out of the inputs: 3 folders of tools (caches, virtual environments)"]);
@@ -169,10 +164,9 @@ fn more_files_than_are_given_are_counted() {
 #[test]
 fn a_walk_ends_at_its_limits() {
     let tree = Tree::new(&["a.csv", "sub/b.csv"]);
-    for (entries, until, expected) in [
-        (MAX_ENTRIES - 2, Instant::now() + MAX_WALK, vec!["a.csv"]),
-        (0, Instant::now(), vec![]),
-    ] {
+    for (entries, until, expected) in
+        [(MAX_ENTRIES - 2, Instant::now() + MAX_WALK, vec!["a.csv"]), (0, Instant::now(), vec![])]
+    {
         let mut walk = List { entries, until, ..List::new() };
         walk.walk(&tree.path(""), Path::new(""), &tree.path(""));
         let inputs = walk.finish().unwrap();
@@ -185,7 +179,7 @@ proptest! {
     #[test]
     fn shown_text_is_one_line_of_seen_characters(text: String, most in 0_usize..50) {
         let shown = shown(&text, most);
-        prop_assert!(!shown.contains(is_unseen));
+        prop_assert!(!shown.contains(is_hidden_char));
         prop_assert!(shown.chars().count() <= most + 1);
     }
 
@@ -193,7 +187,7 @@ proptest! {
     fn a_plain_name_stays_inside(path in "[a./\u{202e}\n-]{0,12}") {
         if let Some(name) = plain_name(Path::new(&path)) {
             prop_assert!(!name.starts_with('/') && name.split('/').all(|part| !part.is_empty() && !part.starts_with('.')));
-            prop_assert!(!name.contains(is_unseen));
+            prop_assert!(!name.contains(is_hidden_char));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! a key.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use std::time::Instant;
 
@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path, until: Instant) -> io::Result<Table> {
     Ok(rows.table)
 }
 
-fn first_byte(input: &mut impl Read) -> io::Result<Option<u8>> {
+fn first_byte(input: &mut impl BufRead) -> io::Result<Option<u8>> {
     for byte in input.bytes() {
         let byte = byte?;
         // White space, or a byte order mark.
@@ -78,11 +78,13 @@ fn objects(document: impl Read, rows: &mut Rows) -> serde_json::Result<Option<&'
 
 /// One object: columns, records, or something with a list of records in it.
 fn single(object: Map<String, Value>, rows: &mut Rows) -> Option<&'static str> {
-    let length = object.values().map(|v| v.as_array().map(Vec::len)).reduce(|a, b| if a == b { a } else { None }).flatten();
+    let length =
+        object.values().map(|v| v.as_array().map(Vec::len)).reduce(|a, b| if a == b { a } else { None }).flatten();
     let scalars = |list: &Vec<Value>| list.iter().all(|v| !v.is_array() && !v.is_object());
     if let Some(length) = length.filter(|_| object.values().filter_map(Value::as_array).all(scalars)) {
         for at in 0..length {
-            let row = object.iter().map(|(key, list)| (key.clone(), list.get(at).cloned().unwrap_or_default())).collect();
+            let row =
+                object.iter().map(|(key, list)| (key.clone(), list.get(at).cloned().unwrap_or_default())).collect();
             rows.add(&row);
         }
         return Some("an object of lists, one for each column");
@@ -92,7 +94,8 @@ fn single(object: Map<String, Value>, rows: &mut Rows) -> Option<&'static str> {
         return Some("an object of objects, one for each row: orient=\"index\"");
     }
     let is_records = |value: &Value| value.as_array().is_some_and(|l| !l.is_empty() && l.iter().all(Value::is_object));
-    let keys: Vec<String> = object.iter().take(MAX_KEYS).map(|(key, value)| format!("{} ({})", quoted(key), kind(value))).collect();
+    let keys: Vec<String> =
+        object.iter().take(MAX_KEYS).map(|(key, value)| format!("{} ({})", quoted(key), kind(value))).collect();
     let more = object.len().saturating_sub(MAX_KEYS);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     rows.table.notes.push(format!("an object with the keys {}{more}", keys.join(", ")));
