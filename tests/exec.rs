@@ -187,10 +187,8 @@ fn failures_go_back_until_it_works() {
     assert_eq!((ran.code(), ran.out().as_str()), (0, "It is 7.\n"));
     let log = m.log();
     assert_eq!(exit_codes(&log), [1, 1, 0]);
-    let attempts: Vec<(u64, u64)> = of(&log, "run_started")
-        .iter()
-        .map(|r| (r["step"].as_u64().unwrap(), r["attempt"].as_u64().unwrap()))
-        .collect();
+    let attempts: Vec<(u64, u64)> =
+        of(&log, "run_started").iter().map(|r| (r["step"].as_u64().unwrap(), r["attempt"].as_u64().unwrap())).collect();
     assert_eq!(attempts, [(1, 1), (1, 2), (1, 3)]);
     let told = server.chats()[1].json()["messages"].to_string();
     assert!(told.contains("NameError: name 'undefined_a' is not defined"), "{told}");
@@ -231,7 +229,8 @@ fn variables_live_on_from_step_to_step() {
 #[test]
 fn fenced_code_is_run_too() {
     let m = Machine::new();
-    let server = Server::chat(vec![Say::text("I will:\n```python\nprint(6 * 7)\n```\nDone: 41"), Say::text("It is 42.")]);
+    let server =
+        Server::chat(vec![Say::text("I will:\n```python\nprint(6 * 7)\n```\nDone: 41"), Say::text("It is 42.")]);
     let ran = m.run(&server, &["--json", "q"]);
     assert_eq!(ran.records().last().unwrap()["answer"], "It is 42.");
     assert_eq!(of(&ran.records(), "code_proposed")[0]["how"], "fence");
@@ -242,7 +241,9 @@ fn fenced_code_is_run_too() {
 #[test]
 fn recovered_code_runs_only_if_it_compiles() {
     let m = Machine::new();
-    let broken = |code: &str| Say::text(&format!("<tool_call>{{\"name\": \"execute_python\", \"arguments\": {{\"code\": '{code}'}}}}"));
+    let broken = |code: &str| {
+        Say::text(&format!("<tool_call>{{\"name\": \"execute_python\", \"arguments\": {{\"code\": '{code}'}}}}"))
+    };
     let server = Server::chat(vec![broken("print(1 +"), broken("print(5)"), Say::text("5")]);
     let ran = m.run(&server, &["--json", "q"]);
     let proposed: Vec<String> =
@@ -396,7 +397,10 @@ fn the_output_limit_holds_at_its_default() {
     let ran = m.run(&server, &["--json", "q"]);
     let records = ran.records();
     let finished = of(&records, "run_finished");
-    assert_eq!((finished[0]["outcome"]["kind"].as_str(), &finished[0]["exit_code"]), (Some("output_limit"), &153.into()));
+    assert_eq!(
+        (finished[0]["outcome"]["kind"].as_str(), &finished[0]["exit_code"]),
+        (Some("output_limit"), &153.into())
+    );
     assert!(ran.out().len() < 3_000_000, "{}", ran.out().len());
     let kept: u64 = of(&records, "run_output").iter().map(|r| r["text"].as_str().unwrap().len() as u64).sum();
     let dropped: u64 = of(&records, "run_output").iter().map(|r| r["dropped"].as_u64().unwrap_or(0)).sum();
@@ -434,11 +438,10 @@ fn the_key_goes_to_the_server_and_nowhere_else() {
 #[test]
 fn no_server() {
     let m = Machine::new();
-    let ran = Ran(
-        m.bare(&["exec", "--allow-unsandboxed", "--base-url", "http://127.0.0.1:1", "--python", python(), "q"])
-            .output()
-            .unwrap(),
-    );
+    let ran = Ran(m
+        .bare(&["exec", "--allow-unsandboxed", "--base-url", "http://127.0.0.1:1", "--python", python(), "q"])
+        .output()
+        .unwrap());
     ran.failed(3, &["127.0.0.1:1", "hint:"]);
 }
 
@@ -465,7 +468,8 @@ fn the_default_model_missing_lists_the_others() {
     let m = Machine::new();
     let server = Server::chat(vec![]);
     let url = server.url();
-    let ran = Ran(m.bare(&["exec", "--allow-unsandboxed", "--base-url", &url, "--python", python(), "q"]).output().unwrap());
+    let ran =
+        Ran(m.bare(&["exec", "--allow-unsandboxed", "--base-url", &url, "--python", python(), "q"]).output().unwrap());
     ran.failed(3, &["mistral-nemo", MODEL, "hint:"]);
 }
 
@@ -503,8 +507,12 @@ fn a_refused_key() {
 #[test]
 fn a_server_that_dies_in_mid_stream() {
     let m = Machine::new();
-    let part = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"The answer is 4\"},\"finish_reason\":null}]}\n\n";
-    let cut = Exchange::on("POST /v1/chat/completions").header("content-type", "text/event-stream").body(part).piece(Piece::Cut);
+    let part =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"The answer is 4\"},\"finish_reason\":null}]}\n\n";
+    let cut = Exchange::on("POST /v1/chat/completions")
+        .header("content-type", "text/event-stream")
+        .body(part)
+        .piece(Piece::Cut);
     let server = Server::chat(vec![Say::Reply(cut)]);
     let ran = m.run(&server, &["--json", "q"]);
     assert_eq!(ran.code(), 3);
@@ -591,7 +599,8 @@ fn a_full_disk_stops_before_the_run() {
     let mut script = format!("mount -t tmpfs -o size=128k none {} && exec \"$0\" \"$@\"", data.display());
     script.insert_str(0, "set -e; ");
     let probe = format!("mount -t tmpfs none {}", data.display());
-    let possible = Command::new("unshare").args(["-Urm", "sh", "-c", &probe]).output().is_ok_and(|o| o.status.success());
+    let possible =
+        Command::new("unshare").args(["-Urm", "sh", "-c", &probe]).output().is_ok_and(|o| o.status.success());
     if !possible {
         println!("skipped: a full disk (no mount namespaces here)");
         return;

@@ -300,7 +300,7 @@ fn make_skeleton(root: &Path, interpreter: &Interpreter) -> std::io::Result<()> 
     let home = interpreter.base_path.parent().and_then(Path::to_str).filter(|home| !home.contains(char::is_control));
     let home = home.ok_or_else(|| std::io::Error::other("the path of the interpreter is not plain text"))?;
     let config = format!("home = {home}\ninclude-system-site-packages = false\nversion = {}\n", interpreter.version);
-    let pth = pth_line(&interpreter.site_dirs);
+    let pth = pth_lines(&interpreter.site_dirs);
     let is_right = |root: &Path| {
         std::fs::read_link(root.join("bin/python")).is_ok_and(|target| target == interpreter.base_path)
             && std::fs::read_to_string(root.join("pyvenv.cfg")).is_ok_and(|text| text == config)
@@ -334,10 +334,10 @@ fn make_skeleton(root: &Path, interpreter: &Interpreter) -> std::io::Result<()> 
     }
 }
 
-/// One line for a `.pth` file that adds the interpreter's own folders, with their `.pth` files.
-fn pth_line(site_dirs: &[PathBuf]) -> String {
+/// Lines for a `.pth` file that add the interpreter's own folders, with their `.pth` files.
+fn pth_lines(site_dirs: &[PathBuf]) -> String {
     let folders = site_dirs.iter().filter_map(|dir| dir.to_str()).map(python_literal);
-    format!("import site; [site.addsitedir(folder) for folder in ({})]\n", folders.map(|f| f + ",").collect::<String>())
+    folders.map(|folder| format!("import site; site.addsitedir({folder})\n")).collect()
 }
 
 /// A Python string literal in plain ASCII, since a `.pth` file is read in the encoding of the locale.

@@ -28,7 +28,7 @@ const MAX_SHOWN: usize = 200;
 const GUARD: &str = "\
 import os, signal, subprocess, sys, threading
 os.setsid()
-child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL)
 def watch():
     while os.read(0, 4096):
         pass
@@ -215,7 +215,13 @@ async fn follow(
 ) -> std::io::Result<bool> {
     let (reader, writer) = std::io::pipe()?;
     let mut command = tokio::process::Command::new(&interpreter.path);
-    command.args(["-I", "-B", "-c", GUARD]).arg(python).args(args).current_dir("/").env_clear().envs(env.passed());
+    command
+        .args(["-I", "-B", "-c", GUARD, "guard"])
+        .arg(python)
+        .args(args)
+        .current_dir("/")
+        .env_clear()
+        .envs(env.passed());
     // Not `kill_on_drop`: that would kill the guard and leave pip. Dropping the child closes its standard input instead.
     command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;
@@ -269,7 +275,29 @@ mod tests {
         let told: Vec<String> = said.lines().filter_map(progress_in).map(|step| step.to_string()).collect();
         assert_eq!(
             told,
-            ["looking for pandas", "downloading pandas (13.1 MB)", "installing 2 packages", "looking for red"]
+            ["looking for pandas", "downloading pandas (13.1 MB)", "installing 2 packages", "looking for <U+202E>red"]
         );
+    }
+
+    #[tokio::test]
+    async fn pip_ends_when_nobody_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let env = Env::of_process();
+        let choice = super::super::python::Choice::Auto;
+        let interpreter = super::super::python::resolve(&choice, &env, folder.path()).await.unwrap();
+        let path = folder.path().join("lock");
+        let code = "import fcntl, sys, time; lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n\
+                    print('Collecting started', flush=True); time.sleep(600)";
+        let args = ["-I", "-c", code, path.to_str().unwrap()];
+        let (started, mut has_started) = tokio::sync::mpsc::unbounded_channel();
+        let mut progress = |step| started.send(step).unwrap();
+        tokio::select! {
+            _ = run(&interpreter, &interpreter.path, &args, &env, &mut progress) => panic!("it ended by itself"),
+            step = has_started.recv() => assert_eq!(step, Some(Progress::Looking("started".into()))),
+        }
+        // The kernel frees the lock when the process is gone.
+        let lock = std::fs::File::open(&path).unwrap();
+        let gone = tokio::task::spawn_blocking(move || lock.lock());
+        tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap().unwrap().unwrap();
     }
 }

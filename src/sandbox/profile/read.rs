@@ -99,3 +99,8 @@ impl<R: Read> Read for Limited<R> {
         Ok(count)
     }
 }
+
+/// A number with its noun.
+pub(super) fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
