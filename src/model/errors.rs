@@ -294,10 +294,11 @@ pub fn in_stream(text: &str) -> ModelFailure {
 
 /// A redirect: never followed, because the key would go where nobody sent it.
 pub fn redirect(asked: &Asked, status: u16, location: Option<&str>) -> ModelFailure {
-    let target = location.and_then(|l| reqwest::Url::parse(l).ok());
+    let base = reqwest::Url::parse(&asked.base_url).ok();
+    let target = base.zip(location).and_then(|(base, location)| base.join(location).ok());
     let to = match target.as_ref().and_then(reqwest::Url::host_str) {
         Some(host) => format!("it points to the host {host}"),
-        None => "it points elsewhere on the same host".to_owned(),
+        None => "it does not say where to".to_owned(),
     };
     let what = format!("{} redirects (HTTP {status})", asked.base_url);
     asked.failure(Kind::Unreachable, what, &to, "name the final address with --base-url")

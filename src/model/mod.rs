@@ -66,6 +66,7 @@ mod http;
 mod ollama;
 mod openai;
 pub mod profile;
+mod reading;
 pub mod salvage;
 pub mod secret;
 pub mod sse;
