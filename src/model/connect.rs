@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use super::ChatModel;
 use super::client::{Client, Dialect, Setup};
 use super::endpoint::{Endpoint, Place};
-use super::errors::{Asked, server_words};
+use super::errors::{self, Asked};
 use super::http::{self, Http};
 use super::ollama;
 use super::profile::Memory;
 use super::secret::Secret;
+use super::words::server_words;
 use crate::core::event::{Mode, ModelFailure};
 
 /// Time for each of the two rounds of questions to a near server. What does not answer by then is taken as unknown.
@@ -25,7 +26,7 @@ const PROBE: Duration = Duration::from_secs(1);
 const PROBE_FAR: Duration = Duration::from_secs(2);
 
 /// Largest answer that is read: lists of public gateways with prices and all are about 1 MiB.
-const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
+const MAX_PROBE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Models that are remembered for a message.
 const MAX_MODELS: usize = 500;
@@ -207,7 +208,7 @@ async fn look(http: &Http, asked: &mut Asked, notes: &mut Vec<String>) -> Result
         notes.push(format!("{} is slow to answer: what it is could not be found out", asked.base_url));
     }
     if let Answer::Status(401, body) = &models {
-        return Err(super::errors::refusal(asked, 401, None, body, jiff::Timestamp::now()).0);
+        return Err(errors::refusal(asked, 401, None, body, jiff::Timestamp::now()).0);
     }
     let listed = models.json().map(listed_models).unwrap_or_default();
     asked.models = listed.iter().map(|m| m.0.to_owned()).take(MAX_MODELS).collect();
@@ -247,7 +248,7 @@ async fn look_at_ollama(http: &Http, asked: &Asked) -> Result<Found, ModelFailur
         return Err(asked.no_model(&server_words(body)));
     }
     if let Answer::Status(status @ (401 | 403), body) = &show {
-        return Err(super::errors::refusal(asked, *status, None, body, jiff::Timestamp::now()).0);
+        return Err(errors::refusal(asked, *status, None, body, jiff::Timestamp::now()).0);
     }
     let null = Value::Null;
     let facts = ollama::facts(&asked.model, show.json().unwrap_or(&null), ps.json().unwrap_or(&null));

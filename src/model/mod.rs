@@ -70,6 +70,7 @@ mod reading;
 pub mod salvage;
 pub mod secret;
 pub mod sse;
+mod words;
 
 // One scripted server for unit tests and for tests of the whole program.
 #[cfg(test)]

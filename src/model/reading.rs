@@ -13,6 +13,9 @@ use crate::core::event::{Channel, ModelFailure, ModelFailureKind as Kind};
 /// Largest reply that is read. Models write a few hundred KiB at most, and each token costs about 200 bytes of envelope.
 const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;
 
+/// Largest body that is kept whole. Without an envelope for each token a reply is no larger than its text.
+const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
+
 /// A reply that is being read.
 pub(super) struct Reading<'a> {
     pub(super) asked: &'a Asked,
@@ -60,6 +63,7 @@ impl Reading<'_> {
             }
             let events = match &mut whole {
                 None => reader.feed(&bytes),
+                Some(body) if body.len() + bytes.len() > MAX_BODY_BYTES => break End::TooLarge,
                 Some(body) => {
                     body.extend_from_slice(&bytes);
                     match body.iter().find(|b| !b.is_ascii_whitespace()) {
@@ -77,9 +81,11 @@ impl Reading<'_> {
                 return End::Clean;
             }
         };
-        match whole.filter(|body| !body.is_empty()) {
-            Some(body) => self.show(|builder| builder.body(&String::from_utf8_lossy(&body))).await,
-            None => {
+        match (whole, &end) {
+            (Some(body), End::Clean) => self.show(|builder| builder.body(&String::from_utf8_lossy(&body))).await,
+            // A part of a JSON body says nothing.
+            (Some(_), End::Broke(_) | End::Silent(_) | End::TooLarge) => {}
+            (None, _) => {
                 self.take(&reader.finish()).await;
             }
         }
@@ -130,9 +136,8 @@ impl Reading<'_> {
             }
             End::Silent(silence) => (silent(self.asked, silence), Then::Fatal),
             End::TooLarge => {
-                let why = format!("more than {} MiB", MAX_REPLY_BYTES / (1024 * 1024));
-                let hint = "use another model or server";
-                (self.asked.failure(Kind::Other, "the reply is too large", &why, hint), Then::Fatal)
+                let what = "the reply is larger than a reply can be";
+                (self.asked.failure(Kind::Other, what, "", "use another model or server"), Then::Fatal)
             }
         };
         match result {

@@ -307,6 +307,23 @@ async fn events_under_a_wrong_content_type_are_read() {
 }
 
 #[tokio::test]
+async fn half_a_body_is_a_broken_line_and_no_word_of_the_server() {
+    let half = Exchange::on(CHAT).header("content-type", "application/json").body(r#"{"choices": [{"mess"#);
+    let server = Server::chat(vec![Say::Reply(half.piece(Piece::Cut))]);
+    let failure = failed(&ask(&connected(&server).await, question(Mode::Text)).await);
+    assert_eq!(failure.kind, Kind::BrokeOff, "{failure:?}");
+    assert!(failure.failure.what.contains("broke in the middle"));
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_not_kept() {
+    let endless = Exchange::on(CHAT).header("content-type", "application/json").body("{").body(" ".repeat(9 << 20));
+    let server = Server::chat(vec![Say::Reply(endless.piece(Piece::Hold))]);
+    let failure = failed(&ask(&connected(&server).await, question(Mode::Text)).await);
+    assert_eq!(failure.failure.what, "the reply is larger than a reply can be");
+}
+
+#[tokio::test]
 async fn a_web_page_is_no_reply() {
     let page = Exchange::on(CHAT).header("content-type", "text/html").body("<html><title>Log in</title></html>");
     let server = Server::chat(vec![Say::Reply(page)]);
