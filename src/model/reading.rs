@@ -83,11 +83,11 @@ impl Reading<'_> {
         };
         match (whole, &end) {
             (Some(body), End::Clean) => self.show(|builder| builder.body(&String::from_utf8_lossy(&body))).await,
-            // A part of a JSON body says nothing.
-            (Some(_), End::Broke(_) | End::Silent(_) | End::TooLarge) => {}
-            (None, _) => {
+            (None, End::Clean) => {
                 self.take(&reader.finish()).await;
             }
+            // Half of a body or of an event says nothing.
+            (Some(_) | None, End::Broke(_) | End::Silent(_) | End::TooLarge) => {}
         }
         end
     }

@@ -226,7 +226,9 @@ async fn a_complaint_about_content_changes_nothing_where_there_are_no_calls() {
 #[tokio::test]
 async fn a_reply_that_breaks_off_keeps_its_words_and_is_not_asked_again() {
     for end in [Piece::Cut, Piece::Reset] {
-        let cut = Exchange::on(CHAT).header("content-type", "text/event-stream").body(text_chunk("half an ans"));
+        let cut = Exchange::on(CHAT)
+            .header("content-type", "text/event-stream")
+            .body(text_chunk("half an ans") + "data: {\"choi");
         let server = Server::chat(vec![Say::Reply(cut.piece(Piece::Pause(Duration::from_millis(50))).piece(end))]);
         let deltas = ask(&connected(&server).await, question(Mode::Text)).await;
         let failure = failed(&deltas);
