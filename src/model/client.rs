@@ -18,11 +18,11 @@ use tokio::sync::mpsc;
 use super::accumulate::ReplyBuilder;
 use super::errors::{self, Asked, Change, Then};
 use super::history::{self, Rules};
-use super::http::{self, Clocks, Http, Out, Silence, Teller};
+use super::http::{self, Clocks, Http, Out, Teller};
 use super::profile::{Learned, Memory};
-use super::sse::{SseItem, SseReader};
+use super::reading::{LOG_HINT, Reading, silent};
 use super::{ChatModel, Delta, Draft, ollama, openai};
-use crate::core::event::{Channel, Mode, ModelFailure, ModelFailureKind as Kind, Usage};
+use crate::core::event::{Mode, ModelFailure, ModelFailureKind as Kind, Usage};
 use crate::core::transcript::Prompt;
 
 /// Repeats of a request that failed on the way, before any payload came.
@@ -34,9 +34,6 @@ const BACKOFF: Duration = Duration::from_millis(500);
 /// How often a server that loads its model is asked, and for how long: large models come from slow disks.
 const LOADING_POLL: Duration = Duration::from_secs(1);
 const LOADING_LIMIT: Duration = Duration::from_secs(600);
-
-/// Largest reply that is read. Models write a few hundred KiB at most, and each token costs about 200 bytes of envelope.
-const MAX_REPLY_BYTES: usize = 64 * 1024 * 1024;
 
 /// Deltas that wait for the reader of the stream.
 const CHANNEL: usize = 64;
@@ -78,7 +75,7 @@ struct Inner {
 }
 
 /// Why an attempt failed, and what may be done about it.
-type Trouble = (ModelFailure, Then);
+pub(super) type Trouble = (ModelFailure, Then);
 
 impl Client {
     pub(super) fn new(setup: Setup) -> Self {
@@ -202,10 +199,9 @@ impl Inner {
             return Err((errors::web_page(&asked, &page), Then::Fatal));
         }
         let builder = ReplyBuilder::new(prompt.mode, prompt.code_allowed, self.next_id.load(Ordering::Relaxed));
-        let mut reading = Reading { asked: &asked, clocks: &mut clocks, teller, out, builder };
-        let whole = self.setup.dialect == Dialect::OpenAi && is_json(&response);
-        let end = reading.read(response, whole).await;
-        let draft = reading.finish(end).map_err(|(mut failure, then)| {
+        let reading = Reading { asked: &asked, clocks: &mut clocks, teller, out, builder };
+        let maybe_whole = self.setup.dialect == Dialect::OpenAi && is_json(&response);
+        let draft = reading.read(response, maybe_whole).await.map_err(|(mut failure, then)| {
             // Words of the server again, this time from inside the stream.
             if let Some(key) = &asked.key {
                 failure.failure.why = key.hide_in(&failure.failure.why);
@@ -259,133 +255,6 @@ pub fn silently_cut(prompt_tokens: u64, estimated: u64, window: u32) -> bool {
     prompt_tokens >= SMALLEST_CUT && (far_less || fits_no_more)
 }
 
-/// A reply that is being read.
-struct Reading<'a> {
-    asked: &'a Asked,
-    clocks: &'a mut Clocks,
-    teller: &'a mut Teller,
-    out: &'a Out,
-    builder: ReplyBuilder,
-}
-
-/// Why reading ended.
-enum End {
-    /// The server closed the reply, or the rest is of no use.
-    Clean,
-    /// The connection broke.
-    Broke(String),
-    /// A clock ran out.
-    Silent(Silence),
-    /// There is too much.
-    TooLarge,
-}
-
-impl Reading<'_> {
-    /// Reads to the end. Returning drops the response, which stops the server. `maybe_whole`: it may be one JSON body.
-    async fn read(&mut self, mut response: Response, maybe_whole: bool) -> End {
-        let mut reader = SseReader::new();
-        let mut whole = maybe_whole.then(Vec::new);
-        let mut total = 0;
-        let end = loop {
-            let bytes = match self.clocks.wait(self.teller, self.out, response.chunk()).await {
-                Ok(Ok(Some(bytes))) => bytes,
-                Ok(Ok(None)) => break End::Clean,
-                Ok(Err(error)) => break End::Broke(http::reason(&error)),
-                Err(silence) => break End::Silent(silence),
-            };
-            self.clocks.heard();
-            total += bytes.len();
-            if total > MAX_REPLY_BYTES {
-                break End::TooLarge;
-            }
-            let events = match &mut whole {
-                None => reader.feed(&bytes),
-                Some(body) => {
-                    body.extend_from_slice(&bytes);
-                    match body.iter().find(|b| !b.is_ascii_whitespace()) {
-                        None => continue,
-                        Some(b'{') => {
-                            self.clocks.payload();
-                            continue;
-                        }
-                        // Events under a wrong content type.
-                        Some(_) => reader.feed(&whole.take().unwrap_or_default()),
-                    }
-                }
-            };
-            if self.take(&events).await {
-                return End::Clean;
-            }
-        };
-        match whole.filter(|body| !body.is_empty()) {
-            Some(body) => self.show(|builder| builder.body(&String::from_utf8_lossy(&body))).await,
-            None => {
-                self.take(&reader.finish()).await;
-            }
-        }
-        end
-    }
-
-    /// Takes items of the stream; `true` when the rest is of no use.
-    async fn take(&mut self, items: &[SseItem]) -> bool {
-        for item in items {
-            if *item != SseItem::Comment {
-                self.clocks.payload();
-            }
-            self.show(|builder| builder.push(item)).await;
-            if self.builder.ended() {
-                self.clocks.ended();
-            }
-            if self.builder.complete() {
-                return true;
-            }
-        }
-        false
-    }
-
-    async fn show(&mut self, step: impl FnOnce(&mut ReplyBuilder) -> Vec<(Channel, String)>) {
-        for (channel, text) in step(&mut self.builder) {
-            // A closed channel means the stream was dropped, and this future with it.
-            let _ = self.out.send(Delta::Piece(channel, text)).await;
-        }
-    }
-
-    /// The reply, or what is known of why there is none.
-    fn finish(self, end: End) -> Result<Draft, Trouble> {
-        let begun = self.clocks.has_payload();
-        let over = self.builder.ended() || self.builder.complete();
-        let result = self.builder.finish();
-        let retry_or_fatal = if begun { Then::Fatal } else { Then::Retry(None) };
-        let (failure, then) = match end {
-            // Nothing came: as good as a request that was never answered.
-            End::Clean if !begun => {
-                let what = format!("{} sent an empty reply", self.asked.base_url);
-                return Err((self.asked.failure(Kind::BrokeOff, what, "", LOG_HINT), retry_or_fatal));
-            }
-            End::Clean => return result.map_err(|failure| (failure, Then::Fatal)),
-            End::Broke(_) | End::Silent(_) if over => return result.map_err(|failure| (failure, Then::Fatal)),
-            End::Broke(why) => {
-                let what = format!("the connection to {} broke in the middle of the reply", self.asked.base_url);
-                (self.asked.failure(Kind::BrokeOff, what, &why, LOG_HINT), retry_or_fatal)
-            }
-            End::Silent(silence) => (silent(self.asked, silence), Then::Fatal),
-            End::TooLarge => {
-                let why = format!("more than {} MiB", MAX_REPLY_BYTES / (1024 * 1024));
-                let hint = "use another model or server";
-                (self.asked.failure(Kind::Other, "the reply is too large", &why, hint), Then::Fatal)
-            }
-        };
-        match result {
-            // An error the server named itself, before the line broke, says more than the broken line.
-            Err(named) if named.kind != Kind::BrokeOff => Err((named, Then::Fatal)),
-            Err(ModelFailure { partial, .. }) => Err((ModelFailure { partial, ..failure }, then)),
-            Ok(draft) => Err((ModelFailure { partial: draft.reply.text, ..failure }, then)),
-        }
-    }
-}
-
-const LOG_HINT: &str = "ask again, or look into the server's log";
-
 fn is_json(response: &Response) -> bool {
     http::header(response, "content-type").is_some_and(|t| t.to_ascii_lowercase().starts_with("application/json"))
 }
@@ -410,23 +279,6 @@ async fn refused(asked: &Asked, response: &mut Response) -> Trouble {
     let retry_after = http::header(response, "retry-after").map(str::to_owned);
     let body = http::error_text(response).await;
     errors::refusal(asked, status, retry_after.as_deref(), &body, Timestamp::now())
-}
-
-fn silent(asked: &Asked, silence: Silence) -> ModelFailure {
-    match silence {
-        Silence::NoFirstByte(time) => {
-            let what = format!("{} did not begin to answer within {} s", asked.base_url, time.as_secs());
-            asked.failure(Kind::Unreachable, what, "", "look into the server's log, or use a smaller model")
-        }
-        Silence::Quiet(time) => {
-            let what = format!("{} fell silent for {} s in the middle of the reply", asked.base_url, time.as_secs());
-            asked.failure(Kind::BrokeOff, what, "", LOG_HINT)
-        }
-        Silence::NoPayload(time) => {
-            let what = format!("{} sent nothing but signs of life for {} s", asked.base_url, time.as_secs());
-            asked.failure(Kind::BrokeOff, what, "", LOG_HINT)
-        }
-    }
 }
 
 /// Half a second, doubled with each retry, moved by chance by up to a half.

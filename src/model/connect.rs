@@ -11,18 +11,22 @@ use serde_json::{Value, json};
 use super::ChatModel;
 use super::client::{Client, Dialect, Setup};
 use super::endpoint::{Endpoint, Place};
-use super::errors::{Asked, server_words};
+use super::errors::{self, Asked};
 use super::http::{self, Http};
 use super::ollama;
 use super::profile::Memory;
 use super::secret::Secret;
+use super::words::server_words;
 use crate::core::event::{Mode, ModelFailure};
 
-/// Time for each of the two rounds of questions. What does not answer by then is taken as unknown.
-const PROBE: Duration = Duration::from_millis(1000);
+/// Time for each of the two rounds of questions to a near server. What does not answer by then is taken as unknown.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Time for the questions to a far server, which get no second round as a rule.
+const PROBE_FAR: Duration = Duration::from_secs(2);
 
 /// Largest answer that is read: lists of public gateways with prices and all are about 1 MiB.
-const MAX_PROBE_BYTES: usize = 8 * 1024 * 1024;
+const MAX_PROBE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Models that are remembered for a message.
 const MAX_MODELS: usize = 500;
@@ -169,7 +173,7 @@ impl Answer {
     }
 }
 
-async fn probe(request: Option<RequestBuilder>) -> Answer {
+async fn probe(request: Option<RequestBuilder>, patience: Duration) -> Answer {
     let Some(request) = request else { return Answer::Dead("the address is no URL".to_owned()) };
     let asking = async {
         let mut response = match request.send().await {
@@ -178,22 +182,23 @@ async fn probe(request: Option<RequestBuilder>) -> Answer {
             Err(_) => return Answer::Late,
         };
         let status = response.status();
-        let body = http::short_text(&mut response, MAX_PROBE_BYTES, PROBE).await;
+        let body = http::short_text(&mut response, MAX_PROBE_BYTES, patience).await;
         match serde_json::from_str(&body) {
             Ok(value) if status.is_success() => Answer::Json(value),
             _ => Answer::Status(status.as_u16(), body),
         }
     };
-    tokio::time::timeout(PROBE, asking).await.unwrap_or(Answer::Late)
+    tokio::time::timeout(patience, asking).await.unwrap_or(Answer::Late)
 }
 
 /// Asks the routes that tell servers apart, all at once.
 async fn look(http: &Http, asked: &mut Asked, notes: &mut Vec<String>) -> Result<Found, ModelFailure> {
     let at = http.endpoint();
+    let patience = if at.place() == Place::Public { PROBE_FAR } else { PROBE };
     let (version, props, models) = join3(
-        probe(http.get(&at.server("/api/version"))),
-        probe(http.get(&at.server("/props"))),
-        probe(http.get(&at.openai("/models"))),
+        probe(http.get(&at.server("/api/version")), patience),
+        probe(http.get(&at.server("/props")), patience),
+        probe(http.get(&at.openai("/models")), patience),
     )
     .await;
     if let (Answer::Dead(why), Answer::Dead(_), Answer::Dead(_)) = (&version, &props, &models) {
@@ -203,7 +208,7 @@ async fn look(http: &Http, asked: &mut Asked, notes: &mut Vec<String>) -> Result
         notes.push(format!("{} is slow to answer: what it is could not be found out", asked.base_url));
     }
     if let Answer::Status(401, body) = &models {
-        return Err(super::errors::refusal(asked, 401, None, body, jiff::Timestamp::now()).0);
+        return Err(errors::refusal(asked, 401, None, body, jiff::Timestamp::now()).0);
     }
     let listed = models.json().map(listed_models).unwrap_or_default();
     asked.models = listed.iter().map(|m| m.0.to_owned()).take(MAX_MODELS).collect();
@@ -235,15 +240,15 @@ async fn look(http: &Http, asked: &mut Asked, notes: &mut Vec<String>) -> Result
 async fn look_at_ollama(http: &Http, asked: &Asked) -> Result<Found, ModelFailure> {
     let at = http.endpoint();
     let (show, ps) = join(
-        probe(http.post(&at.server("/api/show"), &json!({"model": asked.model}))),
-        probe(http.get(&at.server("/api/ps"))),
+        probe(http.post(&at.server("/api/show"), &json!({"model": asked.model})), PROBE),
+        probe(http.get(&at.server("/api/ps")), PROBE),
     )
     .await;
     if let Answer::Status(404, body) = &show {
         return Err(asked.no_model(&server_words(body)));
     }
     if let Answer::Status(status @ (401 | 403), body) = &show {
-        return Err(super::errors::refusal(asked, *status, None, body, jiff::Timestamp::now()).0);
+        return Err(errors::refusal(asked, *status, None, body, jiff::Timestamp::now()).0);
     }
     let null = Value::Null;
     let facts = ollama::facts(&asked.model, show.json().unwrap_or(&null), ps.json().unwrap_or(&null));

@@ -6,13 +6,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::secret::Secret;
+use super::words::{one_line, server_words};
 use crate::core::event::{Failure, ModelFailure, ModelFailureKind as Kind};
-
-/// Characters of a server's own words that are shown: enough for a sentence, too little for a page.
-const MAX_WHY_CHARS: usize = 200;
 
 /// Models named in a hint; more is a wall of names.
 const MAX_MODELS_NAMED: usize = 10;
@@ -294,10 +291,11 @@ pub fn in_stream(text: &str) -> ModelFailure {
 
 /// A redirect: never followed, because the key would go where nobody sent it.
 pub fn redirect(asked: &Asked, status: u16, location: Option<&str>) -> ModelFailure {
-    let target = location.and_then(|l| reqwest::Url::parse(l).ok());
+    let base = reqwest::Url::parse(&asked.base_url).ok();
+    let target = base.zip(location).and_then(|(base, location)| base.join(location).ok());
     let to = match target.as_ref().and_then(reqwest::Url::host_str) {
         Some(host) => format!("it points to the host {host}"),
-        None => "it points elsewhere on the same host".to_owned(),
+        None => "it does not say where to".to_owned(),
     };
     let what = format!("{} redirects (HTTP {status})", asked.base_url);
     asked.failure(Kind::Unreachable, what, &to, "name the final address with --base-url")
@@ -315,92 +313,6 @@ fn key_hint(asked: &Asked) -> &'static str {
     } else {
         "give a key: name its variable in model.key_env, or its file in model.key_file"
     }
-}
-
-/// The sentence in an error body: the known places of a JSON body, the title or text of a page, else the text.
-pub fn server_words(body: &str) -> String {
-    let body = body.trim();
-    if let Ok(value) = serde_json::from_str::<Value>(body) {
-        return json_words(&value).unwrap_or_else(|| one_line(body));
-    }
-    let start: String = body.chars().take(64).collect::<String>().to_ascii_lowercase();
-    if start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<?xml") {
-        return one_line(&page_words(body));
-    }
-    one_line(body)
-}
-
-/// The message of an error value; kinds and codes that decide are appended.
-pub fn json_words(value: &Value) -> Option<String> {
-    let error = value.get("error").unwrap_or(value);
-    let message = ["message", "detail", "msg", "error", "reason"].iter().find_map(|name| text_of(error.get(name)?));
-    let message = message.or_else(|| text_of(error))?;
-    let extra = ["code", "type"].iter().filter_map(|name| error.get(name)?.as_str()).collect::<Vec<_>>().join(", ");
-    Some(if extra.is_empty() { message } else { format!("{message} ({extra})") })
-}
-
-fn text_of(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        // FastAPI: a list of complaints, each with its place and message.
-        Value::Array(items) => {
-            let first = items.first()?;
-            let place = first.get("loc").map(|loc| format!("{loc} ")).unwrap_or_default();
-            let text = first.get("msg").or_else(|| first.get("message")).unwrap_or(first).as_str()?;
-            Some(format!("{place}{text}"))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
-    }
-}
-
-fn page_words(page: &str) -> String {
-    // Lowercasing ASCII keeps byte offsets.
-    let lower = page.to_ascii_lowercase();
-    let title = lower.find("<title>").and_then(|from| {
-        let from = from + "<title>".len();
-        let to = from + lower.get(from..)?.find("</title>")?;
-        page.get(from..to).filter(|t| !t.trim().is_empty())
-    });
-    if let Some(title) = title {
-        return title.to_owned();
-    }
-    let mut text = String::new();
-    let mut inside = false;
-    for c in page.chars() {
-        match c {
-            '<' => inside = true,
-            '>' => {
-                inside = false;
-                text.push(' ');
-            }
-            c if !inside => text.push(c),
-            _ => {}
-        }
-    }
-    text
-}
-
-/// One line without control, bidi or zero-width characters, at most [`MAX_WHY_CHARS`] long.
-pub fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    let mut chars = 0;
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|w| !w.is_empty()) {
-        let word = word.chars().filter(|c| !is_invisible(*c));
-        let space = (!line.is_empty()).then_some(' ');
-        for c in space.into_iter().chain(word) {
-            if chars == MAX_WHY_CHARS {
-                line.push('…');
-                return line;
-            }
-            line.push(c);
-            chars += 1;
-        }
-    }
-    line
-}
-
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{61c}')
 }
 
 #[cfg(test)]

@@ -276,7 +276,8 @@ fn calls_of(message: &Value, rules: Rules, seen: &mut BTreeSet<String>) -> Resul
         }
         let id = call["id"].as_str().unwrap_or_default().to_owned();
         let good = id.len() == ID_CHARS && id.bytes().all(|b| b.is_ascii_alphanumeric());
-        if !rules.ollama && !(good && seen.insert(id.clone())) {
+        let usable = rules.ollama || (good && seen.insert(id.clone()));
+        if !usable {
             return Err(format!("the call id {id:?} is of no good form or used before"));
         }
         ids.push(id);

@@ -66,9 +66,11 @@ mod http;
 mod ollama;
 mod openai;
 pub mod profile;
+mod reading;
 pub mod salvage;
 pub mod secret;
 pub mod sse;
+mod words;
 
 // One scripted server for unit tests and for tests of the whole program.
 #[cfg(test)]

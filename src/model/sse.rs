@@ -27,7 +27,7 @@ pub enum SseItem {
 }
 
 /// Puts bytes together into [`SseItem`]s.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct SseReader {
     line: Vec<u8>,
     line_lost: bool,

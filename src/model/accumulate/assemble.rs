@@ -1,5 +1,6 @@
 //! From everything that came to a [`Draft`].
 
+use super::calls::MAX_CALLS;
 use super::{ReplyBuilder, Stop, nine_char_id};
 use crate::core::event::{Mode, Problem, Reply};
 use crate::model::salvage::{TOOL, Verdict, args, text};
@@ -47,18 +48,21 @@ impl ReplyBuilder {
             let drafts = if words.is_empty() { text::calls_only(&self.reasoning, cut) } else { Vec::new() };
             return (words.to_owned(), drafts);
         }
-        // In text mode what follows the code was written without its result.
-        let after = if self.mode == Mode::Text { "" } else { found.after.as_str() };
+        // In text mode what follows the code was written without its result. Behind what may be text it is kept with it.
+        let or_text = found.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Code(c) if c.or_text));
+        let after = if self.mode == Mode::Text || or_text { "" } else { found.after.as_str() };
         let both = [found.before.as_str(), after].into_iter().filter(|words| !words.is_empty());
         (both.collect::<Vec<_>>().join("\n\n"), found.verdicts)
     }
 
     /// Whether the reply ends with complete calls.
-    pub(super) fn ends_with_call(&self) -> bool {
+    pub(super) fn ends_with_call(&mut self) -> bool {
+        if !self.calls.is_empty() {
+            return self.calls.all_closed();
+        }
         let complete = |verdict: &Verdict| matches!(verdict, Verdict::Code(found) if !found.or_text);
         let found = text::read(&self.words, true);
-        let in_words = !found.verdicts.is_empty() && found.verdicts.iter().all(complete) && found.after.is_empty();
-        self.calls.all_closed() || in_words
+        !found.verdicts.is_empty() && found.verdicts.iter().all(complete) && found.after.is_empty()
     }
 
     /// What is wrong with a reply that holds no code.
@@ -83,6 +87,9 @@ impl ReplyBuilder {
 /// The candidates before the first that cannot be used: what follows it may build on it. With none, what was wrong.
 fn usable(verdicts: Vec<Verdict>, first_id: u64) -> (Vec<Candidate>, Option<Problem>) {
     let mut candidates: Vec<Candidate> = Vec::new();
+    if verdicts.len() > MAX_CALLS {
+        return (candidates, Some(Problem::BrokenCall { why: "there are more calls than can be meant".into() }));
+    }
     for (verdict, id) in verdicts.into_iter().zip(first_id..) {
         match verdict {
             Verdict::Code(found) => candidates.push(Candidate { id: nine_char_id(id), ..*found }),

@@ -6,7 +6,11 @@ use super::fields;
 use super::peek::CodePeek;
 
 /// Most calls kept of one reply. More is a broken or hostile server.
-const MAX_CALLS: usize = 32;
+pub const MAX_CALLS: usize = 32;
+
+/// How often the arguments of one call are parsed to see whether they are whole. Each time costs their length, and a
+/// hostile server could ask for it with every byte.
+const MAX_CHECKS: u32 = 256;
 
 /// The calls of one reply.
 #[derive(Debug, Default)]
@@ -27,6 +31,9 @@ pub struct PartCall {
     pub arguments: String,
     /// White space at the end of the arguments behind their last bracket, bytes.
     blank_tail: usize,
+    /// Whether the arguments are a whole value, while that is known.
+    known_closed: Option<bool>,
+    checks: u32,
     peek: CodePeek,
 }
 
@@ -85,6 +92,9 @@ impl Calls {
                 return;
             }
             None => {
+                if !self.list.is_empty() {
+                    code.push('\n');
+                }
                 self.list.push(PartCall::default());
                 self.list.len() - 1
             }
@@ -93,7 +103,7 @@ impl Calls {
     }
 
     /// Which call a piece goes on with; none if it starts one.
-    fn target(&self, piece: &Piece) -> Option<usize> {
+    fn target(&mut self, piece: &Piece) -> Option<usize> {
         let last = self.list.len().checked_sub(1)?;
         let same_id = |call: &PartCall| !piece.id.is_empty() && call.id == piece.id;
         let same_index = |call: &PartCall| piece.index.is_some() && call.index == piece.index;
@@ -107,22 +117,23 @@ impl Calls {
             .or((piece.index.is_none() || self.list[last].index.is_none()).then_some(last))
             // An index that nothing started is of no use without a name.
             .or((piece.id.is_empty() && piece.name.is_empty()).then_some(last))?;
+        let starts_object = piece.arguments.trim_start().starts_with('{');
+        let closed = (!piece.name.is_empty() || starts_object) && self.list[found].closed();
         let call = &self.list[found];
         let other_id = !piece.id.is_empty() && !call.id.is_empty() && call.id != piece.id;
         let next_of_same_place =
-            !piece.name.is_empty() && call.closed() && !(same_id(call) && piece.arguments.trim().is_empty());
-        let surplus = piece.name.is_empty() && call.closed() && piece.arguments.trim_start().starts_with('{');
-        (!(other_id || next_of_same_place || surplus)).then_some(found)
+            !piece.name.is_empty() && !(same_id(call) && piece.arguments.trim().is_empty()) || starts_object;
+        (!(other_id || closed && next_of_same_place)).then_some(found)
     }
 
-    /// Whether every call is closed and white space follows the last one.
+    /// White space at the end of the last arguments, bytes.
     pub fn trailing_blank(&self) -> usize {
-        self.list.last().filter(|_| self.list.iter().all(PartCall::closed)).map_or(0, |call| call.blank_tail)
+        self.list.last().map_or(0, |call| call.blank_tail)
     }
 
     /// Whether there are calls and each is closed.
-    pub fn all_closed(&self) -> bool {
-        !self.list.is_empty() && self.list.iter().all(PartCall::closed)
+    pub fn all_closed(&mut self) -> bool {
+        !self.list.is_empty() && self.list.iter_mut().all(PartCall::closed)
     }
 
     /// Bytes kept.
@@ -147,9 +158,16 @@ fn piece<'a>(entry: &'a Value, function: &'a Value) -> Piece<'a> {
 
 impl PartCall {
     /// Whether the arguments are a whole value; `{}` may be the empty beginning some servers send.
-    fn closed(&self) -> bool {
+    fn closed(&mut self) -> bool {
+        if let Some(known) = self.known_closed {
+            return known;
+        }
         let text = self.arguments.trim();
-        text.ends_with(['}', ']', '"']) && text != "{}" && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+        let may_be = text.ends_with(['}', ']', '"']) && text != "{}" && self.checks < MAX_CHECKS;
+        self.checks += u32::from(may_be);
+        let closed = may_be && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+        self.known_closed = Some(closed);
+        closed
     }
 
     fn add(&mut self, piece: Piece) -> String {
@@ -167,6 +185,9 @@ impl PartCall {
             self.arguments.clear();
         }
         self.arguments.push_str(&piece.arguments);
+        if !piece.arguments.trim().is_empty() {
+            self.known_closed = None;
+        }
         let blank = piece.arguments.len() - piece.arguments.trim_end().len();
         self.blank_tail = if blank == piece.arguments.len() { self.blank_tail + blank } else { blank };
         self.peek.read(&self.arguments)

@@ -31,6 +31,13 @@ const MAX_REPLY_BYTES: usize = 1024 * 1024;
 /// White space behind a complete call after which no second call is expected, bytes.
 const MAX_BLANK_AFTER_CALL: usize = 8;
 
+/// How often the words are looked through for complete calls; each time costs their length.
+const MAX_BLANK_CHECKS: u32 = 16;
+
+/// Marks of chat templates that leak into the end of a reply.
+const END_MARKS: [&str; 7] =
+    ["<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|endoftext|>", "<end_of_turn>", "</s>"];
+
 /// Puts one reply together.
 #[derive(Debug)]
 pub struct ReplyBuilder {
@@ -44,8 +51,9 @@ pub struct ReplyBuilder {
     screen: Screen,
     content_repeats: Repeats,
     reasoning_repeats: Repeats,
-    /// Words that look like calls were already looked at this run of white space.
+    /// The words were already looked at in this run of white space.
     blank_checked: bool,
+    blank_checks: u32,
     usage: Option<Usage>,
     timed_usage: Option<Usage>,
     speed: Option<f64>,
@@ -89,6 +97,7 @@ impl ReplyBuilder {
             content_repeats: Repeats::default(),
             reasoning_repeats: Repeats::default(),
             blank_checked: false,
+            blank_checks: 0,
             usage: None,
             timed_usage: None,
             speed: None,
@@ -161,6 +170,9 @@ impl ReplyBuilder {
         if let Some((rest, length)) = think::without_opener(&self.words) {
             self.reasoning.push_str(&self.words[..length]);
             self.words = rest.to_owned();
+        }
+        while let Some(rest) = END_MARKS.iter().find_map(|mark| self.words.trim_end().strip_suffix(mark)) {
+            self.words.truncate(rest.len());
         }
         if let Some(mut failure) = self.failure {
             failure.partial = self.words;
@@ -275,7 +287,7 @@ impl ReplyBuilder {
         self.reasoning_piece(reasoning, out);
         self.content_piece(&text, out);
         let code = self.calls.take(message, whole);
-        if !code.is_empty() {
+        if !code.is_empty() && self.code_allowed {
             out.push((Channel::Code, code));
         }
         if self.calls.too_many {
@@ -343,11 +355,20 @@ impl ReplyBuilder {
             return;
         }
         let behind_arguments = self.calls.trailing_blank() > MAX_BLANK_AFTER_CALL;
-        let behind_words = self.content_repeats.blank() > MAX_BLANK_AFTER_CALL && !self.blank_checked;
-        if behind_arguments || (behind_words && self.ends_with_call()) {
+        if behind_arguments && self.calls.all_closed() {
+            self.stop = Stop::Enough;
+            return;
+        }
+        let behind_words = self.content_repeats.blank() > MAX_BLANK_AFTER_CALL;
+        let may_end_call = !self.calls.is_empty() || self.words.trim_end().ends_with(['`', '~', '}', ']', '>']);
+        if !behind_words || self.blank_checked || self.screen.in_python() || !may_end_call {
+            return;
+        }
+        self.blank_checked = true;
+        self.blank_checks += 1;
+        if self.blank_checks <= MAX_BLANK_CHECKS && self.ends_with_call() {
             self.stop = Stop::Enough;
         }
-        self.blank_checked |= behind_words;
     }
 
     fn is_empty(&self) -> bool {

@@ -63,10 +63,10 @@ impl Repeats {
 
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);
-        if line.trim().len() < MIN_LINE_BYTES {
+        if line.trim().is_empty() {
             return; // Blank lines between equal ones do not make them different.
         }
-        if line == self.last_line {
+        if line == self.last_line && line.trim().len() >= MIN_LINE_BYTES {
             self.lines += 1;
         } else {
             self.last_line = line;

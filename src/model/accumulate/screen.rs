@@ -39,6 +39,11 @@ impl Screen {
         (out, taken)
     }
 
+    /// Whether a Python block is open.
+    pub fn in_python(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.tag == Tag::Python)
+    }
+
     fn end_line(&mut self, out: &mut Vec<(Channel, String)>) {
         match &self.open {
             Some(open) if open.closes(&self.line) => {

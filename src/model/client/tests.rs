@@ -3,7 +3,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::*;
-use crate::core::event::{Call, How};
+use crate::core::event::{Call, Channel, How};
 use crate::core::transcript::Message;
 use crate::model::connect::{Connected, ModelConfig, connect};
 use crate::model::secret::Secret;
@@ -12,8 +12,12 @@ use crate::model::support::{Exchange, MODEL, Piece, Say, Server};
 const CHAT: &str = "POST /v1/chat/completions";
 
 fn config(server: &Server) -> ModelConfig {
+    config_at(server.url())
+}
+
+fn config_at(base_url: String) -> ModelConfig {
     ModelConfig {
-        base_url: server.url(),
+        base_url,
         model: MODEL.into(),
         key: None,
         temperature: 0.1,
@@ -60,11 +64,13 @@ fn words(deltas: &[Delta]) -> String {
 }
 
 fn statuses(deltas: &[Delta]) -> Vec<&str> {
-    let status = |delta| match delta {
-        &Delta::Status(ref text) => Some(text.as_str()),
-        Delta::Piece(..) | Delta::Done(_) | Delta::Failed(_) => None,
-    };
-    deltas.iter().filter_map(status).collect()
+    let mut texts = Vec::new();
+    for delta in deltas {
+        if let Delta::Status(text) = delta {
+            texts.push(text.as_str());
+        }
+    }
+    texts
 }
 
 fn refuse(status: u16, message: &str) -> Say {
@@ -220,7 +226,9 @@ async fn a_complaint_about_content_changes_nothing_where_there_are_no_calls() {
 #[tokio::test]
 async fn a_reply_that_breaks_off_keeps_its_words_and_is_not_asked_again() {
     for end in [Piece::Cut, Piece::Reset] {
-        let cut = Exchange::on(CHAT).header("content-type", "text/event-stream").body(text_chunk("half an ans"));
+        let cut = Exchange::on(CHAT)
+            .header("content-type", "text/event-stream")
+            .body(text_chunk("half an ans") + "data: {\"choi");
         let server = Server::chat(vec![Say::Reply(cut.piece(Piece::Pause(Duration::from_millis(50))).piece(end))]);
         let deltas = ask(&connected(&server).await, question(Mode::Text)).await;
         let failure = failed(&deltas);
@@ -298,6 +306,23 @@ async fn events_under_a_wrong_content_type_are_read() {
     let server =
         Server::chat(vec![Say::Reply(Exchange::on(CHAT).header("content-type", "application/json").body(events))]);
     assert_eq!(done(&ask(&connected(&server).await, question(Mode::Text)).await).reply.text, "4");
+}
+
+#[tokio::test]
+async fn half_a_body_is_a_broken_line_and_no_word_of_the_server() {
+    let half = Exchange::on(CHAT).header("content-type", "application/json").body(r#"{"choices": [{"mess"#);
+    let server = Server::chat(vec![Say::Reply(half.piece(Piece::Cut))]);
+    let failure = failed(&ask(&connected(&server).await, question(Mode::Text)).await);
+    assert_eq!(failure.kind, Kind::BrokeOff, "{failure:?}");
+    assert!(failure.failure.what.contains("broke in the middle"));
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_not_kept() {
+    let endless = Exchange::on(CHAT).header("content-type", "application/json").body("{").body(" ".repeat(9 << 20));
+    let server = Server::chat(vec![Say::Reply(endless.piece(Piece::Hold))]);
+    let failure = failed(&ask(&connected(&server).await, question(Mode::Text)).await);
+    assert_eq!(failure.failure.what, "the reply is larger than a reply can be");
 }
 
 #[tokio::test]
@@ -396,4 +421,30 @@ fn the_wait_grows_and_varies() {
         let wait = backoff(retry);
         assert!(wait >= usual / 2 && wait < usual * 3 / 2, "{retry}: {wait:?}");
     }
+}
+
+/// The proxy is set for a child of this test, which is this test again: the environment of a process is not changed.
+#[test]
+fn this_machine_is_never_reached_through_a_proxy() {
+    const CHILD: &str = "SANDSCRIPT_TEST_BASE_URL";
+    if let Ok(base_url) = std::env::var(CHILD) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            for base_url in [base_url.clone(), base_url.replace("127.0.0.1", "localhost")] {
+                done(&ask(&connect(config_at(base_url)).await.unwrap(), question(Mode::Text)).await);
+            }
+        });
+        return;
+    }
+    let server = Server::chat(vec![Say::text("4"), Say::text("4")]);
+    let proxy = Server::play(vec![]);
+    let address = format!("http://127.0.0.1:{}", proxy.port());
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "model::client::tests::this_machine_is_never_reached_through_a_proxy"]);
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"] {
+        child.env(name, &address);
+    }
+    let output = child.env_remove("NO_PROXY").env_remove("no_proxy").env(CHILD, server.url()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!((server.chats().len(), proxy.requests().len()), (2, 0));
 }

@@ -86,8 +86,9 @@ fn hit(text: &str, from: usize, at: usize, cut: bool) -> Option<Hit> {
     let opener = OPENERS.iter().find(|opener| rest.starts_with(**opener))?;
     let mut inner = at + opener.len();
     inner += text[inner..].len() - text[inner..].trim_start().len();
-    if text[inner..].starts_with("```") {
-        // The JSON may be fenced once more inside the mark.
+    // The JSON may be fenced once more inside the mark.
+    let fenced = text[inner..].starts_with("```");
+    if fenced {
         inner += text[inner..].find('\n')? + 1;
     }
     let hit = match text[inner..].chars().next() {
@@ -97,7 +98,11 @@ fn hit(text: &str, from: usize, at: usize, cut: bool) -> Option<Hit> {
         Some(_) if opener.contains("python") || is_own_call(&text[inner..]) => Some(python(text, inner, cut)),
         Some(_) => named(text, inner, cut).or_else(|| arg_pairs(text, inner)),
     };
-    hit.and_then(|hit| found(at, hit))
+    let (verdicts, mut end) = hit?;
+    if fenced && let Some(after) = text[end..].trim_start().strip_prefix("```") {
+        end = text.len() - after.len();
+    }
+    found(at, (verdicts, end))
 }
 
 fn is_own_call(text: &str) -> bool {
