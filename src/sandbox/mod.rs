@@ -146,6 +146,7 @@ pub mod inputs;
 pub mod local;
 pub mod output;
 pub mod packages;
+mod pip;
 pub mod process;
 pub mod profile;
 pub mod python;
