@@ -449,7 +449,7 @@ impl Task {
     async fn interrupt(&mut self) {
         let asked = *self.interrupted.borrow_and_update();
         let (Some(run), Some(runner)) = (&mut self.run, &mut self.runner) else { return };
-        let due = asked.saturating_sub(run.interrupts).min(2);
+        let due = asked.saturating_sub(run.interrupts).saturating_add(run.abandoned.into()).min(2);
         if run.sent == 0 && due > 0 {
             run.deadline = run.deadline.min(Instant::now() + GRACE + SLACK);
         }
@@ -464,7 +464,6 @@ impl Task {
     async fn abandon(&mut self) {
         if let Some(run) = &mut self.run {
             run.abandoned = true;
-            run.interrupts = run.interrupts.saturating_sub(1);
         }
         self.interrupt().await;
     }
