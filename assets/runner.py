@@ -34,6 +34,7 @@ QUEUE_BYTES = MIB  # output waits in the tail while this much is unread by the p
 MESSAGE_BYTES = 6 * MIB  # one message of a worker: a figure of 5 MiB with its text fits
 VALUES = 100  # values of one run
 VALUES_BYTES = 64 * MIB  # and their size together
+RESERVE_BYTES = 64 * MIB  # address space beyond the limit, for telling of a MemoryError and for what comes after it
 COMMAND_BYTES = 4 * MIB  # one command of the program
 GRACE = 2.0  # seconds from the interrupt to the kill
 SWEEP_SECONDS = 2.0  # longest hunt for descendants
@@ -42,7 +43,7 @@ TEXT_BYTES = 8 << 10  # text form of a value
 FIGURES = 10  # figures of one cell
 PNG_BYTES = 5 * MIB  # one figure
 TABLE_ROWS, TABLE_COLUMNS, CELL_CHARS = 200, 50, 200
-FAST_WRITES = 100  # writes within a window that turn block buffering on
+FAST_WRITES = 1000  # writes within a window that turn block buffering on: more than a person reads, 3 ms of overhead
 BLOCK_BYTES = 64 << 10  # block in that mode
 SLOW_WINDOWS = 10  # quiet windows that turn it off again
 LINUX = sys.platform.startswith("linux")
@@ -681,19 +682,19 @@ def forget_supervisor(*ends):
 
 
 def set_limits(limits):
-    def bound(name, value):
+    def bound(name, value, reserve=0):
         try:
             number = getattr(resource, name)
             hard = resource.getrlimit(number)[1]
             value = value if hard < 0 else min(value, hard)
-            resource.setrlimit(number, (value, value))
+            resource.setrlimit(number, (value, value + reserve if hard < 0 else min(value + reserve, hard)))
         except (AttributeError, OSError, ValueError):
             pass  # best effort: the capabilities say so
 
     bound("RLIMIT_CORE", 0)
     bound("RLIMIT_FSIZE", limits["fsize"])
     bound("RLIMIT_NOFILE", limits["files"])
-    bound("RLIMIT_AS", limits["memory"] + 256 * MIB + 64 * MIB * limits["threads"])
+    bound("RLIMIT_AS", limits["memory"] + 256 * MIB + 64 * MIB * limits["threads"], RESERVE_BYTES)
     if LINUX and os.getuid() != 0:
         running = 0
         for name in os.listdir("/proc"):
@@ -923,6 +924,9 @@ class Cells:
 
     def failed(self, error):
         """Tells of an exception as Python would, without frames that are not the code's; returns the exit code."""
+        if isinstance(error, MemoryError):
+            hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
         self.flush()
         if isinstance(error, SystemExit):
             code = error.code
@@ -1146,14 +1150,14 @@ def work(limits, told_end, said_end, out_end, err_end):
         while True:
             found = take_frame(buffer, COMMAND_BYTES)
             if found is None:
-                data = os.read(told, READ_BYTES)
+                data = os.read(told, 65536)
                 if not data:
-                    break
+                    os._exit(0)
                 buffer += data
             else:
                 cells.run(int.from_bytes(found[1][:4], "big"), found[1][4:])
     finally:
-        os._exit(0)
+        os._exit(1)  # only a failure of our own comes here
 
 
 # ---- the start -------------------------------------------------------------------------------------------------------

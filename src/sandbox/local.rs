@@ -3,7 +3,7 @@
 //! One task owns the process, its pipes and a deadline behind the runner's own; everybody else only sends. The task never
 //! waits for whoever reads the output: text that cannot go on waits in the capture, which is bounded.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::artifacts::{self, Collected, Snapshot};
 use super::frames::{self, Decoder, Frame, kind};
 use super::output::Capture;
 use super::process::kill_run;
@@ -61,6 +62,10 @@ pub struct Setup {
     pub keep: PathBuf,
     /// Folder of this sandbox, removed with it. Stands in the environment of its processes.
     pub scratch: TempDir,
+    /// Working folder of the code, in `scratch`.
+    pub workspace: PathBuf,
+    /// Names of the inputs in it, which are no artifacts.
+    pub inputs: BTreeSet<String>,
     /// What the first run should tell: inputs left out.
     pub notes: Vec<String>,
 }
@@ -253,6 +258,8 @@ struct Run {
     values: usize,
     stdout: Capture,
     stderr: Capture,
+    /// The workspace as it was before.
+    before: Snapshot,
     started: Instant,
     deadline: Instant,
     /// Nobody reads any more.
@@ -368,6 +375,7 @@ impl Task {
     }
 
     async fn begin(&mut self, cell: Cell, tx: mpsc::Sender<Output>, interrupts: u64) {
+        let before = self.snapshot().await;
         let now = Instant::now();
         let limit = Duration::from_secs(cell.timeout_seconds);
         let mut run = Run {
@@ -376,6 +384,7 @@ impl Task {
             values: 0,
             stdout: Capture::new(StreamName::Stdout, self.setup.keep.clone(), now),
             stderr: Capture::new(StreamName::Stderr, self.setup.keep.clone(), now),
+            before,
             started: now,
             deadline: now.checked_add(limit + GRACE + SLACK).unwrap_or(now + START),
             abandoned: false,
@@ -386,7 +395,7 @@ impl Task {
         if run.cell.code.len() > MAX_CODE {
             let failure = Failure::new("the code is longer than 1 MiB", "", "read the data from a file");
             self.run = Some(run);
-            return self.finish(Finished::new(Outcome::SetupFailed { failure, missing: false }));
+            return self.finish(Finished::new(Outcome::SetupFailed { failure, missing: false })).await;
         }
         let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let head = [&run.cell.number.to_be_bytes()[..], &millis.to_be_bytes()[..]].concat();
@@ -400,7 +409,7 @@ impl Task {
             }
             Err(error) => {
                 let SetupError { failure, missing } = error;
-                return self.finish(Finished::new(Outcome::SetupFailed { failure, missing }));
+                return self.finish(Finished::new(Outcome::SetupFailed { failure, missing })).await;
             }
         }
         self.interrupt().await;
@@ -425,7 +434,7 @@ impl Task {
     async fn interrupt(&mut self) {
         let asked = *self.interrupted.borrow_and_update();
         let (Some(run), Some(runner)) = (&mut self.run, &mut self.runner) else { return };
-        let due = asked.saturating_sub(run.interrupts).min(2);
+        let due = asked.saturating_sub(run.interrupts).saturating_add(run.abandoned.into()).min(2);
         if run.sent == 0 && due > 0 {
             run.deadline = run.deadline.min(Instant::now() + GRACE + SLACK);
         }
@@ -440,7 +449,6 @@ impl Task {
     async fn abandon(&mut self) {
         if let Some(run) = &mut self.run {
             run.abandoned = true;
-            run.interrupts = run.interrupts.saturating_sub(1);
         }
         self.interrupt().await;
     }
@@ -459,28 +467,33 @@ impl Task {
         loop {
             let Some(runner) = &mut self.runner else { return };
             match runner.decoder.next_frame() {
-                Ok(Some(frame)) => self.frame(frame),
+                Ok(Some(frame)) => {
+                    if let Some(report) = self.frame(frame) {
+                        self.finished(report).await;
+                    }
+                }
                 Ok(None) => return,
                 Err(error) => return self.end_stuck(&format!("the runner broke its protocol: {error}")).await,
             }
         }
     }
 
-    fn frame(&mut self, frame: Frame) {
+    /// Takes a frame in; returns the report that ends the run.
+    fn frame(&mut self, frame: Frame) -> Option<Report> {
         if frame.kind == kind::CHECKED {
             if let Some(reply) = self.checks.pop_front() {
                 let _ = reply.send(Ok(report::check(&frame.body)));
             }
-            return;
+            return None;
         }
-        let Some(run) = &mut self.run else { return };
+        let run = self.run.as_mut()?;
         match frame.kind {
             kind::STARTED => {
                 run.started = Instant::now();
                 run.outgoing.push_back(Output::Started);
             }
             kind::STDOUT | kind::STDERR => {
-                let Some((skipped, bytes)) = frame.body.split_first_chunk() else { return };
+                let (skipped, bytes) = frame.body.split_first_chunk()?;
                 let capture = if frame.kind == kind::STDOUT { &mut run.stdout } else { &mut run.stderr };
                 capture.push(u64::from_be_bytes(*skipped), bytes);
             }
@@ -491,12 +504,32 @@ impl Task {
                 run.outgoing.extend(run.stderr.flush());
                 run.outgoing.push_back(Output::Value(value::read(&frame.body)));
             }
-            kind::FINISHED => self.finished(report::finished(&frame.body)),
+            kind::FINISHED => return Some(report::finished(&frame.body)),
             _ => {}
         }
+        None
     }
 
-    fn finished(&mut self, report: Report) {
+    /// The workspace as it is. Looks through a folder: not on this thread.
+    async fn snapshot(&self) -> Snapshot {
+        let workspace = self.setup.workspace.clone();
+        // What cannot be read now cannot be read later: there is nothing to compare with.
+        tokio::task::spawn_blocking(move || Snapshot::take(&workspace).ok()).await.ok().flatten().unwrap_or_default()
+    }
+
+    /// What the run made. Copies files: not on this thread.
+    async fn collect(&self, before: Snapshot) -> Collected {
+        let Setup { workspace, inputs, keep, .. } = &self.setup;
+        let (workspace, inputs, keep) = (workspace.clone(), inputs.clone(), keep.clone());
+        let collected =
+            tokio::task::spawn_blocking(move || artifacts::collect(&workspace, &before, &inputs, &keep)).await;
+        collected.map_err(std::io::Error::other).flatten().unwrap_or_else(|error| Collected {
+            artifacts: Vec::new(),
+            skipped: vec![format!("the files it made could not be kept: {error}")],
+        })
+    }
+
+    async fn finished(&mut self, report: Report) {
         self.cells += 1;
         let finished = Finished {
             took_ms: report.took_ms,
@@ -505,12 +538,15 @@ impl Task {
             notes: report.notes,
             ..Finished::new(report.outcome)
         };
-        self.finish(finished);
+        self.finish(finished).await;
     }
 
     /// Ends the run: the last text, then the end. Whoever reads may take his time, so a task of its own hands them over.
-    fn finish(&mut self, mut finished: Finished) {
+    async fn finish(&mut self, mut finished: Finished) {
         let Some(run) = self.run.take() else { return };
+        let collected = self.collect(run.before).await;
+        finished.artifacts = collected.artifacts;
+        finished.notes.extend(collected.skipped);
         finished.variables_lost |= std::mem::take(&mut self.lost);
         finished.notes.splice(0..0, std::mem::take(&mut self.setup.notes));
         let mut last = run.outgoing;
@@ -534,7 +570,7 @@ impl Task {
         let Some(mut runner) = self.runner.take() else { return };
         let why = runner.last_words().await;
         self.bury(runner).await;
-        self.end_lost("the Python runner ended unexpectedly", &why);
+        self.end_lost("the Python runner ended unexpectedly", &why).await;
     }
 
     /// The runner is there and of no use.
@@ -547,12 +583,12 @@ impl Task {
             let took_ms = u64::try_from(run.started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let notes = vec![why.to_string()];
             let lost = std::mem::take(&mut self.cells) > 0;
-            return self.finish(Finished { took_ms, notes, variables_lost: lost, ..Finished::new(outcome) });
+            return self.finish(Finished { took_ms, notes, variables_lost: lost, ..Finished::new(outcome) }).await;
         }
-        self.end_lost("the Python runner was replaced", why);
+        self.end_lost("the Python runner was replaced", why).await;
     }
 
-    fn end_lost(&mut self, what: &str, why: &str) {
+    async fn end_lost(&mut self, what: &str, why: &str) {
         self.lost |= std::mem::take(&mut self.cells) > 0;
         for reply in self.checks.drain(..) {
             let _ = reply.send(Err(lost(what, why)));
@@ -562,7 +598,7 @@ impl Task {
             let took_ms = u64::try_from(run.started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let outcome =
                 if run.sent > 0 { Outcome::Cancelled } else { Outcome::BackendLost { failure, missing: false } };
-            self.finish(Finished { took_ms, ..Finished::new(outcome) });
+            self.finish(Finished { took_ms, ..Finished::new(outcome) }).await;
         }
     }
 
@@ -584,7 +620,7 @@ impl Task {
                 let _ = timeout(CLOSE, runner.child.wait()).await;
             }
         }
-        self.end_lost("the sandbox was closed", "");
+        self.end_lost("the sandbox was closed", "").await;
         let scratch = self.setup.scratch;
         let _ = tokio::task::spawn_blocking(move || scratch.close()).await;
     }

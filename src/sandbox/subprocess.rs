@@ -60,6 +60,7 @@ impl Executor for SubprocessExecutor {
         let python = self.python.clone();
         Box::pin(async move {
             let OpenRequest { policy, inputs, keep } = request;
+            let names = inputs.files.iter().map(|file| file.name.clone()).collect();
             let prepared = tokio::task::spawn_blocking(move || prepare(&inputs)).await;
             let (scratch, notes) = prepared.map_err(std::io::Error::other).flatten().map_err(|error| SetupError {
                 failure: Failure::new(
@@ -71,7 +72,9 @@ impl Executor for SubprocessExecutor {
             })?;
             let command = command(&python, scratch.path(), &policy);
             let runtime = python.display().to_string();
-            let sandbox = LocalSandbox::start(Setup { command, runtime, keep, scratch, notes }).await?;
+            let workspace = scratch.path().join(WORKSPACE);
+            let setup = Setup { command, runtime, keep, scratch, workspace, inputs: names, notes };
+            let sandbox = LocalSandbox::start(setup).await?;
             Ok(Box::new(sandbox) as Box<dyn Sandbox>)
         })
     }
