@@ -57,7 +57,7 @@ enum Detail {
     Samples,
 }
 
-/// Describes the inputs; empty when there are none. Reads the files, for at most half a second.
+/// Describes the inputs; empty when there are none. Reads the files, blocking, for at most half a second.
 pub fn describe(inputs: &Inputs, rows: Rows) -> String {
     describe_within(inputs, rows, MAX_FILE_TIME, MAX_TIME)
 }

@@ -12,10 +12,12 @@ folder, name, requires = sys.argv[1:]
 with zipfile.ZipFile(f"{folder}/{name}-1.0-py3-none-any.whl", "w") as wheel:
     info = f"{name}-1.0.dist-info"
     wheel.writestr(f"{name}/__init__.py", "value = 42\n")
+    # Python runs this line at each start that reads the folder.
+    wheel.writestr(f"{name}.pth", f"import os; open({folder + '/started'!r}, 'a').close()\n")
     requires = "".join(f"Requires-Dist: {r}\n" for r in requires.split())
     wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{requires}")
     wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-    wheel.writestr(f"{info}/RECORD", f"{name}/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    wheel.writestr(f"{info}/RECORD", f"{name}/__init__.py,,\n{name}.pth,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
 "#;
 
 /// A cache folder, a folder of wheels and the interpreter of this machine.
@@ -257,7 +259,10 @@ async fn what_can_be_had_is_installed_and_the_rest_is_told() {
     assert!(prepared.missing[0].why.contains("no such package"), "{prepared:?}");
     assert!(prepared.hint.contains("policy.packages"), "{prepared:?}");
     assert_eq!(told, ["installing 2 packages"]);
+    let started = place.folder.path().join("wheels/started");
+    assert!(!started.exists(), "code of a wheel ran outside of a sandbox");
     assert_eq!(place.python(&environment, "import sandscript_here; print(sandscript_here.value)"), "42");
+    assert!(started.exists());
 
     // The second start waits for nothing.
     assert_eq!(place.plan(&packages).state, State::Ready(prepared.clone()));

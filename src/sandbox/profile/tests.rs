@@ -4,6 +4,7 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::clean::is_direction;
 
 fn real(name: &str) -> Input {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
@@ -364,7 +365,7 @@ proptest! {
     ) {
         let text = of(&[(&name, &bytes)], Rows::Allowed);
         prop_assert!(text.len() <= MAX_BYTES);
-        prop_assert!(text.chars().all(|c| c == '\n' || !crate::core::clean::is_hidden(c)));
+        prop_assert!(!text.contains(is_direction) && text.chars().all(|c| c == '\n' || !c.is_control()));
     }
 
     #[test]
