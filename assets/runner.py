@@ -495,6 +495,10 @@ class Supervisor:
             used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
             hard = resource.prlimit(worker.pid, resource.RLIMIT_CPU)[1]
             resource.prlimit(worker.pid, resource.RLIMIT_CPU, (int(used + limit + GRACE) + 2, hard))
+            if os.getuid() != 0:  # anew for each run: it counts all that the person runs besides
+                hard = resource.prlimit(worker.pid, resource.RLIMIT_NPROC)[1]
+                most = threads_of_user() + self.limits["procs"]
+                resource.prlimit(worker.pid, resource.RLIMIT_NPROC, (most if hard < 0 else min(most, hard), hard))
         except (OSError, ValueError, IndexError, AttributeError):
             pass  # not this system, or it hides itself: the wall clock holds
         self.outbox.put(frame(b"S", body[:4]))
@@ -695,15 +699,18 @@ def set_limits(limits):
     bound("RLIMIT_FSIZE", limits["fsize"])
     bound("RLIMIT_NOFILE", limits["files"])
     bound("RLIMIT_AS", limits["memory"] + 256 * MIB + 64 * MIB * limits["threads"], RESERVE_BYTES)
-    if LINUX and os.getuid() != 0:
-        running = 0
-        for name in os.listdir("/proc"):
-            try:
-                if name.isdigit() and os.stat("/proc/" + name).st_uid == os.getuid():
-                    running += os.stat("/proc/%s/task" % name).st_nlink - 2
-            except OSError:
-                pass
-        bound("RLIMIT_NPROC", running + limits["procs"])
+
+
+def threads_of_user():
+    """Processes and threads of this user, as the kernel counts them against RLIMIT_NPROC."""
+    count = 0
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.stat("/proc/" + name).st_uid == os.getuid():
+                count += os.stat("/proc/%s/task" % name).st_nlink - 2
+        except OSError:
+            pass
+    return count
 
 
 def look_at(source):
@@ -1163,6 +1170,27 @@ def work(limits, told_end, said_end, out_end, err_end):
 # ---- the start -------------------------------------------------------------------------------------------------------
 
 
+def remove(folder):
+    """Removes a folder without following links; `shutil` would cost more to import than to run."""
+
+    def attempt(call, *names, **place):
+        try:
+            call(*names, **place)
+        except OSError:
+            pass
+
+    os.chdir("/")
+    try:
+        for _, folders, files, fd in os.fwalk(folder, topdown=False):
+            for name in files + folders:
+                attempt(os.unlink, name, dir_fd=fd)
+            for name in folders:
+                attempt(os.rmdir, name, dir_fd=fd)
+    except (OSError, RecursionError):
+        pass  # the program tries as well
+    attempt(os.rmdir, folder)
+
+
 def main():
     mode, rest = sys.argv[1], sys.argv[2:]
     if mode == "guard":
@@ -1182,10 +1210,7 @@ def main():
     finally:
         sweep(supervisor.reap)
         if scratch:
-            import shutil
-
-            os.chdir("/")
-            shutil.rmtree(scratch, ignore_errors=True)
+            remove(scratch)
     os._exit(0)
 
 
