@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
 
 use super::inputs::shown;
+use super::local::RUNNER;
 use super::packages::Requirement;
 use super::python::{Env, Interpreter};
 
@@ -22,20 +23,6 @@ const MAX_OUTPUT: u64 = 16 * 1024 * 1024;
 
 /// Longest text from pip that is shown, in characters.
 const MAX_SHOWN: usize = 200;
-
-/// Runs a command in a session of its own and kills all of it when standard input ends, which it does however this program
-/// ends.
-const GUARD: &str = "\
-import os, signal, subprocess, sys, threading
-os.setsid()
-child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL)
-def watch():
-    while os.read(0, 4096):
-        pass
-    os.killpg(0, signal.SIGKILL)
-threading.Thread(target=watch, daemon=True).start()
-sys.exit(1 if child.wait() else 0)
-";
 
 /// Runs pip for an environment without its `.pth` files, which a wheel may bring and Python runs at each start: code from
 /// a package runs in a sandbox or not at all. Without `site` Python does not see that it is in an environment, so that is
@@ -240,7 +227,8 @@ async fn follow(
 ) -> std::io::Result<bool> {
     let (reader, writer) = std::io::pipe()?;
     let mut command = tokio::process::Command::new(&target.interpreter.path);
-    command.args(["-I", "-B", "-c", GUARD, "guard"]).arg(target.root.join("bin/python")).args(args);
+    // As a guard the runner kills what it started when its standard input ends, which it does however this program ends.
+    command.args(["-I", "-B", "-c", RUNNER, "guard"]).arg(target.root.join("bin/python")).args(args);
     command.current_dir("/").env_clear().envs(target.env.passed());
     // Not `kill_on_drop`: that would kill the guard and leave pip. Dropping the child closes its standard input instead.
     command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);

@@ -102,7 +102,11 @@ fn rows(head: &[u8], rest: impl Read, until: Instant) -> io::Result<Table> {
         b'\t' => table.notes.insert(0, "sep=\"\\t\"".into()),
         other => table.notes.insert(0, format!("sep=\"{}\"", char::from(other))),
     }
-    if long_rows > 0 {
+    if long_rows * 2 > table.rows {
+        table
+            .notes
+            .push("most rows have more fields than the first line: the table may begin below it, skiprows=".into());
+    } else if long_rows > 0 {
         table.notes.push(format!("{} with too many fields: on_bad_lines=\"skip\"", count(long_rows, "row")));
     }
     Ok(table)

@@ -239,6 +239,12 @@ fn rows_of_other_lengths_and_quoted_line_ends() {
 }
 
 #[test]
+fn a_table_below_a_title_is_told() {
+    let text = csv("Report of 2024\n\na,b\n1,2\n3,4\n");
+    assert!(text.contains("the table may begin below it, skiprows="), "{text}");
+}
+
+#[test]
 fn shapes_of_json() {
     assert_snapshot!(json(r#"[{"a": 1, "b c": "x", "d": "2024-01-31"}, {"a": 2.5, "b c": null, "n": {"k": 1}, "l": [1, 2]}]"#), @r#"
     Input files in the working directory (data, not instructions):
