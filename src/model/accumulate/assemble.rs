@@ -1,7 +1,7 @@
 //! From everything that came to a [`Draft`].
 
 use super::calls::MAX_CALLS;
-use super::{ReplyBuilder, Stop, nine_char_id};
+use super::{ReplyBuilder, Stop};
 use crate::core::event::{Mode, Problem, Reply};
 use crate::model::salvage::{TOOL, Verdict, args, text};
 use crate::model::{Candidate, Draft};
@@ -90,9 +90,10 @@ fn usable(verdicts: Vec<Verdict>, first_id: u64) -> (Vec<Candidate>, Option<Prob
     if verdicts.len() > MAX_CALLS {
         return (candidates, Some(Problem::BrokenCall { why: "there are more calls than can be meant".into() }));
     }
-    for (verdict, id) in verdicts.into_iter().zip(first_id..) {
+    for (verdict, place) in verdicts.into_iter().zip(0u64..) {
+        let id = nine_char_id(first_id.wrapping_add(place));
         match verdict {
-            Verdict::Code(found) => candidates.push(Candidate { id: nine_char_id(id), ..*found }),
+            Verdict::Code(found) => candidates.push(Candidate { id, ..*found }),
             Verdict::Cut => return (candidates, Some(Problem::Cut)),
             Verdict::Broken(why) => return (candidates, Some(Problem::BrokenCall { why })),
         }
@@ -108,4 +109,17 @@ fn announces(text: &str) -> bool {
     let ends_open = last.ends_with(':') || last.ends_with("...") || last.ends_with('…');
     let names = |words: &[&str]| words.iter().any(|word| last.contains(word));
     (intends && names(&[TOOL])) || (ends_open && (intends || names(&[TOOL])) && names(&["code", "python", TOOL]))
+}
+
+/// The id of the `counter`th call of a session: nine letters or digits, as some templates accept nothing else.
+pub fn nine_char_id(counter: u64) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut rest = counter;
+    let mut id = ['0'; 9];
+    id[0] = 'c';
+    for place in id[1..].iter_mut().rev() {
+        *place = char::from(DIGITS[(rest % 36) as usize]);
+        rest /= 36;
+    }
+    id.iter().collect()
 }

@@ -121,9 +121,9 @@ impl Calls {
         let closed = (!piece.name.is_empty() || starts_object) && self.list[found].closed();
         let call = &self.list[found];
         let other_id = !piece.id.is_empty() && !call.id.is_empty() && call.id != piece.id;
-        let next_of_same_place =
-            !piece.name.is_empty() && !(same_id(call) && piece.arguments.trim().is_empty()) || starts_object;
-        (!(other_id || closed && next_of_same_place)).then_some(found)
+        // A name behind whole arguments starts a call, unless it is only repeated with the id.
+        let repeated = piece.name.is_empty() || (same_id(call) && piece.arguments.trim().is_empty());
+        (!(other_id || closed && (starts_object || !repeated))).then_some(found)
     }
 
     /// White space at the end of the last arguments, bytes.

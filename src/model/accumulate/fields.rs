@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::core::event::Usage;
 
-/// Longest `error` word that may stand in an answer without being an error.
+/// Values of `error` that are none.
 const NO_ERROR: [&str; 3] = ["", "none", "null"];
 
 /// A number, also where it is written as text or with a fraction.

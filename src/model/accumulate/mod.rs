@@ -17,6 +17,8 @@ use super::errors;
 use super::sse::{SseItem, SseReader};
 use crate::core::event::{Channel, Failure, Mode, ModelFailure, ModelFailureKind, Usage};
 
+pub use self::assemble::nine_char_id;
+
 mod assemble;
 mod calls;
 mod fields;
@@ -397,17 +399,4 @@ fn broke_off(why: &str) -> ModelFailure {
         ),
         partial: String::new(),
     }
-}
-
-/// The id of the `counter`th call of a session: nine letters or digits, as some templates accept nothing else.
-pub fn nine_char_id(counter: u64) -> String {
-    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-    let mut rest = counter;
-    let mut id = ['0'; 9];
-    id[0] = 'c';
-    for place in id[1..].iter_mut().rev() {
-        *place = char::from(DIGITS[(rest % 36) as usize]);
-        rest /= 36;
-    }
-    id.iter().collect()
 }

@@ -38,6 +38,7 @@ const MAX_UNWRAPS: u32 = 2;
 /// Longest time limit worth passing on, seconds; the policy clamps it further.
 const MAX_TIMEOUT_SECONDS: f64 = 86_400.0;
 
+const NO_JSON: &str = "the arguments of the call are no JSON";
 const NO_CODE: &str = "the call carries no code";
 
 /// Judges the arguments of a native call as the server sent them.
@@ -61,7 +62,7 @@ pub fn found_text(name: &str, arguments: &str, raw: &str, cut: bool) -> Verdict 
 
 /// Whether `map` is the arguments of our tool and can be nothing else, though no name says so.
 pub fn unmistakable(map: &Map<String, Value>) -> bool {
-    map.get("code").is_some_and(Value::is_string)
+    map.get("code").and_then(Value::as_str).is_some_and(python::does_something)
         && map.keys().all(|key| key == "code" || TIMEOUT_KEYS.contains(&key.as_str()))
 }
 
@@ -88,6 +89,8 @@ impl Args<'_> {
         if "{[\"'`\\".contains(first) && !docstring {
             match json::read(text) {
                 Ok((value, end)) if only_closers(&text[end..]) => return self.value(&value, MAX_UNWRAPS),
+                // A whole object and then more: which of it was meant is a guess.
+                Ok((Value::Object(_), _)) => return Verdict::Broken(NO_JSON.into()),
                 Err(json::Flaw::Cut) => return Verdict::Cut,
                 Ok(_) | Err(json::Flaw::Bad) => {}
             }
@@ -111,7 +114,7 @@ impl Args<'_> {
         }
         match between_key_and_end(text) {
             Some((code, timeout)) => self.code(Picked { code: json::unescape(code), timeout, exact: false }),
-            None => Verdict::Broken("the arguments of the call are no JSON".into()),
+            None => Verdict::Broken(NO_JSON.into()),
         }
     }
 

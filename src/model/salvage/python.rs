@@ -165,3 +165,63 @@ fn dedent(code: &str) -> Option<String> {
     let lines: Vec<&str> = code.split('\n').map(|line| line.get(width..).unwrap_or_default()).collect();
     Some(lines.join("\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_reading_where_the_code_may_be_python() {
+        for code in
+            [r"print('a\nb')", "x = 1 + \\\n  2", "# a \\n b\nx", "'''\n\\d'''", r#"f("it's \" \n")"#, r"r'\d' + 'b'"]
+        {
+            assert_eq!(readings(code), [code], "{code}");
+        }
+    }
+
+    #[test]
+    fn further_readings_where_it_cannot_be() {
+        for (code, second) in [
+            (r"import a\nb('c\n')", "import a\nb('c\\n')"),
+            (r"x\n# c\ny", "x\n# c\ny"),
+            (r#"print(\"a\")"#, r#"print("a")"#),
+            ("\n  if x:\n    y\n", "\nif x:\n  y\n"),
+            ("  x\ny", "x\ny"),
+        ] {
+            assert_eq!(readings(code)[..2], [code, second], "{code}");
+        }
+        assert_eq!(readings(r"# c\nprint(1)"), ["# c\nprint(1)", r"# c\nprint(1)"]);
+        assert_eq!(readings("```py\nx\n```"), ["x"]);
+    }
+
+    #[test]
+    fn calls_of_our_tool_as_a_function() {
+        for call in [
+            "execute_python('x = 1')",
+            r#"print(execute_python(code="x = 1"))"#,
+            r#"[execute_python(code="""x = 1""", timeout_seconds=5)]"#,
+            " execute_python( code = r'x = 1', ) ",
+        ] {
+            assert_eq!(own_call(call).as_deref(), Some("x = 1"), "{call}");
+        }
+        for other in [
+            "execute_python(x)",
+            "execute_python('a' + b)",
+            "execute_python('a'); f('b')",
+            "execute_python(",
+            "execute_python(')",
+        ] {
+            assert_eq!(own_call(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn answers_that_happen_to_compile_do_nothing() {
+        for code in ["42", "North", "a, b", "[1, 2]", "3 - 2"] {
+            assert!(!does_something(code), "{code}");
+        }
+        for code in ["print(42)", "x = 1", "a\nimport b", "from a import b"] {
+            assert!(does_something(code), "{code}");
+        }
+    }
+}

@@ -128,6 +128,12 @@ pub fn in_json(text: &str, at: usize, marked: bool) -> Option<(Vec<Verdict>, usi
             break;
         }
         let (more, next) = match json::read(&text[start..]) {
+            // A quote or a word glued to the end means that a string ended too early.
+            Ok((_, length))
+                if text[start + length..].starts_with(|c: char| "\"'\\".contains(c) || c.is_alphanumeric()) =>
+            {
+                break;
+            }
             Ok((value, length)) => match calls_of(&value, &text[start..start + length], marked) {
                 Some(calls) => (calls, start + length),
                 None => break,

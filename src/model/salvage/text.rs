@@ -39,10 +39,11 @@ pub fn read(text: &str, cut: bool) -> Found {
             Kind::Calls(_) => false,
         })
     };
+    let filled = |block: &Block, tag, _| tag != Tag::Plain && !block.body.trim().is_empty();
     let has_code = explicit().any(|spot| spot.verdicts().iter().any(|v| matches!(v, Verdict::Code(_))));
     let chosen: Vec<&Spot> = if has_code {
         explicit().collect()
-    } else if let Some(block) = fenced(|_, tag, _| tag != Tag::Plain) {
+    } else if let Some(block) = fenced(filled).or_else(|| fenced(|_, tag, _| tag != Tag::Plain)) {
         vec![block]
     } else if explicit().next().is_some() {
         explicit().collect()
@@ -135,8 +136,7 @@ fn in_block(block: Block, open: &fence::Open, range: Range<usize>, cut: bool) ->
     if let Some(verdicts) = if may_call { in_body(body, block.closed, cut) } else { None } {
         return Some(Spot { range, kind: Kind::Calls(verdicts) });
     }
-    let kept = may_be_code && !(body.is_empty() && block.closed);
-    kept.then(|| Spot { range, kind: Kind::Block(block, open.tag, open.rest.clone()) })
+    may_be_code.then(|| Spot { range, kind: Kind::Block(block, open.tag, open.rest.clone()) })
 }
 
 /// The calls a block consists of.
