@@ -41,6 +41,10 @@ const CHANNEL: usize = 64;
 /// Bytes of request a token stands for, before a server has counted: between prose (4.5) and tables of numbers (2).
 const BYTES_PER_TOKEN: f64 = 3.2;
 
+/// Counts outside these are no measure of the text: a chat template weighs on a short request, a cache takes away.
+const LEAST_BYTES_PER_TOKEN: f64 = 1.5;
+const MOST_BYTES_PER_TOKEN: f64 = 6.0;
+
 /// The protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -220,14 +224,17 @@ impl Inner {
         let bytes = body.to_string().len() as f64;
         let known = *lock(&self.bytes_per_token);
         let estimated = (bytes / known.unwrap_or(BYTES_PER_TOKEN)) as u64;
-        if silently_cut(usage.prompt, estimated, self.setup.window) {
+        // Ollama was told the window, so it cuts what is larger and nothing else; its counts may leave out what was cached.
+        let cuts = self.setup.dialect == Dialect::OpenAi || estimated > u64::from(self.setup.window);
+        if cuts && silently_cut(usage.prompt, estimated, self.setup.window) {
             let words = format!(
                 "warning: the server cut the conversation: about {estimated} tokens were sent, {} were read",
                 usage.prompt
             );
             let _ = out.send(Delta::Status(words)).await;
         } else {
-            *lock(&self.bytes_per_token) = Some(bytes / usage.prompt as f64);
+            let counted = bytes / usage.prompt as f64;
+            *lock(&self.bytes_per_token) = Some(counted.clamp(LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN));
         }
     }
 

@@ -134,6 +134,7 @@ pub fn refusal(
     }
 }
 
+const BAD_CALL_HINT: &str = "ask again, or use text mode: -c model.mode=text";
 const TOO_LONG_HINT: &str = "start a new session, or give the model a larger window (model.window)";
 
 /// What the server's words alone tell. `None` leaves it to the status.
@@ -157,7 +158,7 @@ pub fn by_words(asked: &Asked, status: u16, words: &str) -> Option<(ModelFailure
     }
     if any(NOT_A_CALL) {
         let what = "the server could not read the call the model wrote".to_owned();
-        return fatal(Kind::BadCall, what, "ask again, or use text mode: -c model.mode=text");
+        return fatal(Kind::BadCall, what, BAD_CALL_HINT);
     }
     if any(BAD_HISTORY) {
         // Text mode sends no calls and keeps the strict order of turns, so it gets past these templates.
@@ -216,6 +217,7 @@ const NOT_A_CALL: &[&str] = &[
     "output that does not match",
     "does not match the expected",
     "unexpected empty grammar stack",
+    "match the grammar",
     "xml syntax error",
     "tool_use_failed",
     "failed to call a function",
@@ -278,15 +280,18 @@ pub fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// An error that came inside a stream with status 200, as JSON or as plain text (row 54).
+/// An error that came inside a stream with status 200, as JSON or as plain text (row 54). The request was accepted, so
+/// what cannot be parsed is what the model wrote, not the history.
 pub fn in_stream(text: &str) -> ModelFailure {
     let asked = Asked { tools: true, ..Asked::default() };
     let words = server_words(text);
-    let what = "the model server reported an error in its reply";
-    match by_words(&asked, 200, &words) {
-        Some((known, _)) => asked.failure(known.kind, what, &words, known.failure.hint),
-        None => asked.failure(Kind::Other, what, &words, "look into the log of the model server"),
-    }
+    let lower = words.to_ascii_lowercase();
+    let (kind, hint) = match by_words(&asked, 200, &words) {
+        _ if BAD_HISTORY.iter().any(|n| lower.contains(n)) => (Kind::BadCall, BAD_CALL_HINT.to_owned()),
+        Some((known, _)) => (known.kind, known.failure.hint),
+        None => (Kind::Other, "look into the log of the model server".to_owned()),
+    };
+    asked.failure(kind, "the model server reported an error in its reply", &words, hint)
 }
 
 /// A redirect: never followed, because the key would go where nobody sent it.

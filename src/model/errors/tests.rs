@@ -184,6 +184,7 @@ fn each_refusal_has_its_kind_and_remedy() {
 fn an_error_in_the_stream_keeps_its_kind() {
     for (text, kind) in [
         (r#"{"error":{"code":500,"message":"Failed to parse input at pos 12","type":"server_error"}}"#, Kind::BadCall),
+        (r#"{"error":"Failed to parse tool call arguments as JSON: syntax error"}"#, Kind::BadCall),
         (r#"{"error":"prompt exceeds context length"}"#, Kind::TooLong),
         (r#"{"object":"error","message":"boom"}"#, Kind::Other),
         ("upstream went away", Kind::Other),
