@@ -18,12 +18,14 @@ pub fn server_words(body: &str) -> String {
     one_line(body)
 }
 
-/// The message of an error value; kinds and codes that decide are appended.
+/// The message of an error value. Codes that decide ("insufficient_quota") are appended, mere kinds of error are not.
 fn json_words(value: &Value) -> Option<String> {
     let error = value.get("error").unwrap_or(value);
     let message = ["message", "detail", "msg", "error", "reason"].iter().find_map(|name| text_of(error.get(name)?));
     let message = message.or_else(|| text_of(error))?;
-    let extra = ["code", "type"].iter().filter_map(|name| error.get(name)?.as_str()).collect::<Vec<_>>().join(", ");
+    let extra =
+        ["code", "type"].iter().filter_map(|name| error.get(name)?.as_str()).filter(|code| !code.ends_with("error"));
+    let extra = extra.collect::<Vec<_>>().join(", ");
     Some(if extra.is_empty() { message } else { format!("{message} ({extra})") })
 }
 
@@ -99,7 +101,7 @@ mod tests {
     #[test]
     fn the_sentence_is_found_in_each_kind_of_body() {
         for (body, words) in [
-            (r#"{"error":{"message":"m","type":"t","code":500}}"#, "m (t)"),
+            (r#"{"error":{"message":"m","type":"server_error","code":"too_much"}}"#, "m (too_much)"),
             (r#"{"error":"text"}"#, "text"),
             (r#"{"message":"m"}"#, "m"),
             (r#"{"object":"error","message":"m","code":"c"}"#, "m (c)"),
