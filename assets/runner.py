@@ -347,6 +347,7 @@ class Worker:
         self.status = None  # once it is reaped: wait status and peak in bytes
         self.cells = 0  # cells it has finished
         self.names = False  # variables of theirs live in it
+        self.interrupted = False  # an interrupt of the last cell may still be on its way
 
     def close(self):
         for fd in (self.streams[0].fd, self.streams[1].fd, self.said, self.told.fd):
@@ -503,7 +504,7 @@ class Supervisor:
             pass  # not this system, or it hides itself: the wall clock holds
         self.outbox.put(frame(b"S", body[:4]))
         self.run = Run(number, limit, monotonic())
-        worker.told.put(frame(b"R", body[:4] + body[12:]))
+        worker.told.put(frame(b"R", bytes((worker.interrupted,)) + body[:4] + body[12:]))
         kill(worker.pid, signal.SIGCONT)
 
     def stop(self, reason):
@@ -582,7 +583,7 @@ class Supervisor:
         took = monotonic() - run.started
         sweep(self.reap, self.spared())
         worker.cells += 1
-        worker.names = names
+        worker.names, worker.interrupted = names, run.reason is not None
         if memory:
             run.notes.append("the memory limit is %d MiB" % (self.limits["memory"] // MIB))
         if threads > 0:
@@ -838,11 +839,10 @@ class Cells:
 
     def __init__(self, said, out_end, err_end):
         import builtins
-        import linecache
 
         self.said, self.ends, self.pid = said, (out_end, err_end), os.getpid()
         self.lock = new_lock()
-        self.lines = linecache.cache
+        self.sources = {}  # by name, for tracebacks
         self.running = self.asked = False
         self.outs = [Out(1, "<stdout>"), Out(2, "<stderr>")]
         os.register_at_fork(after_in_child=lambda: [out.after_fork() for out in self.outs])
@@ -854,7 +854,7 @@ class Cells:
         builtins.display = self.display
         builtins.input = no_input
         self.builtins = builtins
-        sys.meta_path.insert(0, ShowHook(self))
+        sys.meta_path.insert(0, Hooks({"matplotlib.pyplot": self.hook_show, "linecache": self.hook_lines}))
         sys.argv = [""]
         sys.path.append(os.getcwd())
 
@@ -879,10 +879,11 @@ class Cells:
             raise KeyboardInterrupt
         self.asked = True
 
-    def run(self, number, source):
+    def run(self, stale, number, source):
         import _thread
 
-        self.asked = False
+        if stale:
+            self.asked = False  # that was for the cell before
         self.restore()
         name = "<cell %d>" % number
         threads = _thread._count() - sum(out.fast for out in self.outs)
@@ -891,6 +892,7 @@ class Cells:
             try:
                 self.running = True
                 if self.asked:
+                    self.asked = False
                     raise KeyboardInterrupt
                 part()
                 self.running = False
@@ -909,7 +911,9 @@ class Cells:
         import _ast
 
         text = source.decode()
-        self.lines[name] = len(text), None, text.splitlines(True), name
+        self.sources[name] = text
+        if "linecache" in sys.modules:
+            self.hook_lines(sys.modules["linecache"])
         tree = compile(text, name, "exec", 0x400, True)
         last = None
         if tree.body and isinstance(tree.body[-1], _ast.Expr):
@@ -950,6 +954,18 @@ class Cells:
         except OSError:
             pass
         return 130 if isinstance(error, KeyboardInterrupt) else 1
+
+    # -- hooks
+    def hook_lines(self, linecache):
+        """Tracebacks show lines of the cells. Not at the start: the module takes longer to import than Python to start."""
+        for name, text in self.sources.items():
+            linecache.cache[name] = len(text), None, text.splitlines(True), name
+
+    def hook_show(self, pyplot):
+        def show(*_, **__):  # pyplot wants a plain function here
+            self.figures()
+
+        pyplot.show = show
 
     # -- values
     def send(self, kind, body, code=0):
@@ -998,14 +1014,15 @@ def no_input(prompt="", /):
     raise EOFError("no standard input here: put the value into the code")
 
 
-class ShowHook:
-    """Gives pyplot our `show` when it is imported; never imports it by itself."""
+class Hooks:
+    """Does something right after a module was imported; never imports one by itself."""
 
-    def __init__(self, cells):
-        self.cells = cells
+    def __init__(self, after):
+        self.after = after
 
     def find_spec(self, name, path=None, target=None):
-        if name != "matplotlib.pyplot":
+        then = self.after.get(name)
+        if then is None:
             return None
         from importlib.machinery import PathFinder
 
@@ -1013,12 +1030,9 @@ class ShowHook:
         if spec is not None:
             load = spec.loader.exec_module
 
-            def show(*_, **__):  # pyplot wants a plain function here
-                self.cells.figures()
-
             def exec_module(module):
                 load(module)
-                module.show = show
+                then(module)
 
             spec.loader.exec_module = exec_module
         return spec
@@ -1162,7 +1176,7 @@ def work(limits, told_end, said_end, out_end, err_end):
                     os._exit(0)
                 buffer += data
             else:
-                cells.run(int.from_bytes(found[1][:4], "big"), found[1][4:])
+                cells.run(found[1][0], int.from_bytes(found[1][1:5], "big"), found[1][5:])
     finally:
         os._exit(1)  # only a failure of our own comes here
 
