@@ -57,26 +57,37 @@ pub fn tool_description(info: &SessionInfo) -> String {
     )
 }
 
-/// What follows the result of a run in text mode, where no tool protocol says what comes next.
-pub fn after_run(failed: bool, silent: bool) -> &'static str {
+/// What is added to a question in text mode, where no tool in the request reminds a small model to compute.
+pub fn question_suffix(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Tools => "",
+        Mode::Text => "\n\nIf this takes data or arithmetic, start with one ```python block that computes it.",
+    }
+}
+
+/// What follows the result of a run in text mode, where no tool protocol says what comes next. `source` is the line that
+/// raised the error.
+pub fn after_run(question: &str, failed: bool, silent: bool, source: Option<&str>) -> String {
     if failed {
-        "The code failed. Read the error and send the whole corrected code in one ```python block."
+        let line = source.map(|s| format!(" at this line:\n    {s}\nDo that step another way")).unwrap_or_default();
+        let how = if line.is_empty() { ". Find the cause" } else { "" };
+        format!("The run failed{line}{how} and send the whole corrected code in one ```python block.")
     } else if silent {
-        "The code ran but printed nothing. Send one ```python block that prints the result."
+        "Nothing was printed. Send one ```python block that prints the value asked for.".into()
     } else {
-        "If this answers my question, reply with the answer in words, without code. If something is still missing, \
-         send one more ```python block."
+        format!(
+            "Now answer in words, without code, using the values exactly as printed. Only if something is still missing, \
+             send more code.\nQuestion: {question}"
+        )
     }
 }
 
 /// Result of a call that is a quotation.
-pub fn already_ran(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Tools => "not run: this code already ran, its result is above. Answer in words now.",
-        Mode::Text => {
-            "not run: this code already ran, its result is above. Answer my question in words now, without code."
-        }
-    }
+pub fn already_ran(question: &str) -> String {
+    format!(
+        "not run: this code has already run, its output is above. Answer in words, without code, using the values exactly as \
+         printed.\nQuestion: {question}"
+    )
 }
 
 /// Result of a call the person rejected.
@@ -92,14 +103,17 @@ pub fn rejected(reason: Option<&str>) -> String {
 /// Asks a model that guessed to compute.
 pub fn please_compute(mode: Mode) -> &'static str {
     match mode {
-        Mode::Tools => "Do not guess: compute it from the data with execute_python.",
-        Mode::Text => "Do not guess: send one ```python block that computes it from the data and prints the result.",
+        Mode::Tools => "Nothing has been computed yet. Call execute_python with code that computes the answer.",
+        Mode::Text => "Nothing has been computed yet. Send one ```python block that computes the answer.",
     }
 }
 
-/// Whether an answer states something that only a computation can know.
-pub fn looks_computed(text: &str) -> bool {
-    text.chars().any(|c| c.is_ascii_digit())
+/// Asks for an answer that rests on the output.
+pub fn please_use_output(question: &str, output: &str) -> String {
+    format!(
+        "Your answer holds none of the numbers in the output:\n{output}\nAnswer again in words, using the values exactly \
+         as printed.\nQuestion: {question}"
+    )
 }
 
 /// What was wrong with a reply, for the person.

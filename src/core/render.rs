@@ -157,6 +157,14 @@ impl Heard {
         stderr.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or_default().trim().to_string()
     }
 
+    /// The line of the code that raised the error: the last line of source in a traceback.
+    pub fn error_source(&self) -> Option<String> {
+        let (stderr, _) = self.stderr.text();
+        let marks = |line: &str| line.chars().all(|c| matches!(c, ' ' | '^' | '~'));
+        let source = stderr.lines().rev().find(|l| l.starts_with("    ") && !marks(l))?;
+        Some(source.trim().to_string())
+    }
+
     /// The tool message (design §4): `exit_code: N`, the streams that are not empty, values, notes.
     pub fn message(&self, exit_code: i32, notes: &[String]) -> String {
         let mut lines = vec![format!("exit_code: {exit_code}")];

@@ -10,6 +10,7 @@ use super::event::{
     Call, Event, How, Mode, ModelFailure, ModelFailureKind, NoteKind, Outcome, Problem, Proposal, Reply, RunFinished,
     SessionInfo, Terms, TurnStatus,
 };
+use super::numbers;
 use super::prompt;
 use super::render::{Heard, limit_note, model_output_bytes};
 use super::transcript::{Message, Prompt};
@@ -66,8 +67,10 @@ pub struct Session {
 /// One turn: from what the person said to an end.
 #[derive(Debug)]
 struct Turn {
-    /// Where in the transcript the question stands.
-    question: usize,
+    /// The question.
+    question: String,
+    /// Where in the transcript it stands.
+    question_at: usize,
     /// A request is under way; only then a reply or a failure counts.
     asking: bool,
     /// Calls of the present reply that were not proposed yet.
@@ -86,6 +89,7 @@ struct Turn {
     last_said: String,
     asked_for_words: bool,
     asked_to_compute: bool,
+    asked_to_use_output: bool,
     /// The closing summary was asked for; the turn ends with the next reply.
     closing: bool,
     trimmed_for_server: bool,
@@ -203,8 +207,8 @@ impl Session {
         if self.turn.is_some() || self.info.is_none() {
             return Vec::new();
         }
-        self.transcript.push(Message::User(text.to_string()));
-        self.turn = Some(Turn::new(self.transcript.len() - 1));
+        self.transcript.push(Message::User(format!("{text}{}", prompt::question_suffix(self.mode()))));
+        self.turn = Some(Turn::new(text, self.transcript.len() - 1));
         self.ask_model()
     }
 
@@ -217,7 +221,7 @@ impl Session {
         let system = prompt::system(info, mode, &self.profile, &self.missing);
         let max_tokens = prompt::reply_tokens(info.window);
         let (messages, trimmed) =
-            self.fit.messages(system, &self.transcript, turn.question, info.window.saturating_sub(max_tokens));
+            self.fit.messages(system, &self.transcript, turn.question_at, info.window.saturating_sub(max_tokens));
         let mut effects = Vec::new();
         if trimmed > 0 {
             let text = format!("the context window is full: {trimmed} older messages are no longer sent to the model");
@@ -255,8 +259,8 @@ impl Session {
         let (old, new): (Vec<Call>, Vec<Call>) =
             calls.iter().cloned().partition(|c| turn.succeeded.contains(&normalised(&c.code)));
         self.transcript.push(Message::Assistant { text: reply.text.clone(), calls });
-        let quoted = prompt::already_ran(mode);
-        self.transcript.extend(old.iter().map(|c| not_run(c, quoted)));
+        let quoted = prompt::already_ran(&turn.question);
+        self.transcript.extend(old.iter().map(|c| not_run(c, &quoted)));
         if new.is_empty() {
             return self.only_quoted(reply);
         }
@@ -300,19 +304,30 @@ impl Session {
         effects
     }
 
+    /// Words without code are the answer, unless they are a guess: then it is asked once to compute, or to use what was
+    /// computed.
     fn answered(&mut self, reply: &Reply) -> Vec<Effect> {
         let Some(turn) = &mut self.turn else { return Vec::new() };
-        let nothing_ran = turn.steps == 0 && !self.profile.is_empty();
-        if nothing_ran && !turn.asked_to_compute && prompt::looks_computed(&reply.text) {
+        let takes_computing = !self.profile.is_empty() || numbers::has_number(&turn.question);
+        let guess = turn.steps == 0 && takes_computing && numbers::has_number(&reply.text);
+        let (why, ask) = if guess && !turn.asked_to_compute {
             turn.asked_to_compute = true;
-            self.transcript.push(Message::Assistant { text: reply.text.clone(), calls: Vec::new() });
-            self.transcript.push(Message::User(prompt::please_compute(self.mode()).into()));
-            let mut effects =
-                vec![note(NoteKind::Reask, "the model answered without running any code; asking it to compute")];
-            effects.extend(self.ask_model());
-            return effects;
-        }
-        self.end_answered(reply.text.clone())
+            (
+                "the model answered without running any code; asking it to compute",
+                prompt::please_compute(self.mode()).into(),
+            )
+        } else if !turn.asked_to_use_output && !numbers::rests_on(&reply.text, &turn.last_said) {
+            turn.asked_to_use_output = true;
+            let ask = prompt::please_use_output(&turn.question, &turn.last_said);
+            ("the answer holds none of the numbers that were printed; asking again", ask)
+        } else {
+            return self.end_answered(reply.text.clone());
+        };
+        self.transcript.push(Message::Assistant { text: reply.text.clone(), calls: Vec::new() });
+        self.transcript.push(Message::User(ask));
+        let mut effects = vec![note(NoteKind::Reask, why)];
+        effects.extend(self.ask_model());
+        effects
     }
 
     fn end_answered(&mut self, answer: String) -> Vec<Effect> {
@@ -592,9 +607,10 @@ impl Session {
         notes.append(&mut self.pending_notes);
         let mut text = running.heard.message(finished.exit_code, &notes);
         if mode == Mode::Text {
-            let silent = running.heard.is_silent();
-            text.push_str("\n\n");
-            text.push_str(prompt::after_run(failed, silent));
+            let question = self.turn.as_ref().map_or("", |t| t.question.as_str());
+            let source = running.heard.error_source();
+            text.push('\n');
+            text.push_str(&prompt::after_run(question, failed, running.heard.is_silent(), source.as_deref()));
         }
         self.transcript.push(Message::ToolResult { call: running.proposal.call.clone(), text, failed });
     }
@@ -629,9 +645,10 @@ impl Session {
 }
 
 impl Turn {
-    fn new(question: usize) -> Self {
+    fn new(question: &str, question_at: usize) -> Self {
         Self {
-            question,
+            question: question.to_string(),
+            question_at,
             asking: false,
             queue: VecDeque::new(),
             proposed: None,
@@ -644,6 +661,7 @@ impl Turn {
             last_said: String::new(),
             asked_for_words: false,
             asked_to_compute: false,
+            asked_to_use_output: false,
             closing: false,
             trimmed_for_server: false,
         }

@@ -558,3 +558,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_answer_with_other_numbers_than_the_output_is_asked_for_again_once() {
+    let mut p = Play::asked("how much?");
+    p.replies("", &["print(30.45)"]);
+    p.runs("mean: 30.45\n", "", 0);
+    p.replies("It is 31.7.", &[]);
+    let request = p.last_request();
+    assert!(request.last().expect("one").contains("none of the numbers in the output:\nmean: 30.45"), "{request:?}");
+    p.replies("It is 31.7.", &[]);
+    assert_eq!(p.ended(), Some((TurnStatus::Answered, "It is 31.7.", false)));
+}
+
+#[test]
+fn in_text_mode_the_next_move_is_said_with_each_result() {
+    let mut p = Play::new(SessionInfo { mode: Mode::Text, ..info() });
+    p.fact(Event::UserSaid { text: "how many?".into() });
+    assert!(p.last_request()[1].starts_with("user: how many?\n\nIf this takes data or arithmetic"));
+    p.replies("", &["x = df['a']"]);
+    p.runs("", "Traceback (most recent call last):\n  File \"<cell 1>\", line 1, in <module>\n    x = df['a']\n        ^^\nNameError: name 'df' is not defined\n", 1);
+    let told = p.last_request().pop().expect("one");
+    assert!(told.contains("The run failed at this line:\n    x = df['a']\nDo that step another way"), "{told}");
+    p.replies("", &["x = 1"]);
+    p.runs("", "", 0);
+    assert!(p.last_request().pop().expect("one").contains("Nothing was printed."));
+    p.replies("", &["print(1)"]);
+    p.runs("1\n", "", 0);
+    assert!(p.last_request().pop().expect("one").ends_with("Question: how many?"));
+}
