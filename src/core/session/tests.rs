@@ -244,7 +244,7 @@ fn a_quotation_is_not_run_and_words_are_asked_for_once() {
     p.runs("one\n", "", 0);
     p.replies("", &["print(1)  \n"]);
     assert_eq!(p.runs.len(), 1);
-    assert!(p.last_request().last().expect("one").contains("already ran"));
+    assert!(p.last_request().last().expect("one").contains("has already run"));
     p.replies("", &["print(1)"]);
     assert_eq!(p.ended(), Some((TurnStatus::Answered, "one", false)));
 }
