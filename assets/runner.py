@@ -443,7 +443,7 @@ class Supervisor:
             due.append(self.run.kill_at if self.run.reason else self.run.deadline)
             due += [s.window + WINDOW for s in self.worker.streams if s.tail or s.skipped]
         due = [moment for moment in due if moment is not None]
-        return max(0, int((min(due) - monotonic()) * 1000) + 1) if due else None
+        return max(0, int(min(min(due) - monotonic(), 3600) * 1000) + 1) if due else None
 
     def obey(self):
         data = read_some(0)
@@ -483,9 +483,8 @@ class Supervisor:
     # -- cells
     def start(self, body):
         number, limit = int.from_bytes(body[:4], "big"), int.from_bytes(body[4:12], "big") / 1000
-        worker = self.worker
-        if worker.status is not None:
-            worker = self.replace()
+        self.reap()
+        worker = self.worker if self.worker.status is None else self.replace()
         for stream in worker.streams:
             stream.reset()
         proc = "/proc/%d/" % worker.pid
@@ -500,7 +499,7 @@ class Supervisor:
                 hard = resource.prlimit(worker.pid, resource.RLIMIT_NPROC)[1]
                 most = threads_of_user() + self.limits["procs"]
                 resource.prlimit(worker.pid, resource.RLIMIT_NPROC, (most if hard < 0 else min(most, hard), hard))
-        except (OSError, ValueError, IndexError, AttributeError):
+        except (OSError, ValueError, IndexError, AttributeError, OverflowError):
             pass  # not this system, or it hides itself: the wall clock holds
         self.outbox.put(frame(b"S", body[:4]))
         self.run = Run(number, limit, monotonic())

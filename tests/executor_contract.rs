@@ -305,7 +305,11 @@ async fn variables_live_and_tracebacks_show_source(executor: &dyn Executor) {
     let mut rig = Rig::new(executor).await;
     rig.run("def ratio(a):\n    return 1 / a").await.ok();
     let ran = rig.run("import json\nratio(0)").await.ends(exited(1));
-    assert!(ran.stderr.starts_with("Traceback (most recent call last):\n  File \"<cell 3>\", line 2"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.starts_with("Traceback (most recent call last):\n  File \"<cell 3>\", line 2"),
+        "{}",
+        ran.stderr
+    );
     assert!(ran.stderr.contains("File \"<cell 2>\", line 2, in ratio\n    return 1 / a"), "{}", ran.stderr);
     assert!(ran.stderr.ends_with("ZeroDivisionError: division by zero\n"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("<string>"), "no frames of the runner: {}", ran.stderr);
@@ -313,7 +317,8 @@ async fn variables_live_and_tracebacks_show_source(executor: &dyn Executor) {
     assert!(!ran.stderr.contains("decoder.py"), "no frames of libraries: {}", ran.stderr);
     let ran = rig.run("x = 1\ny = (").await.ends(exited(1));
     assert!(ran.stderr.contains("File \"<cell 5>\", line 2") && ran.stderr.contains("SyntaxError"), "{}", ran.stderr);
-    let ran = rig.run("import warnings, traceback\ntry:\n    1/0\nexcept Exception:\n    traceback.print_exc()").await.ok();
+    let ran =
+        rig.run("import warnings, traceback\ntry:\n    1/0\nexcept Exception:\n    traceback.print_exc()").await.ok();
     assert!(ran.stderr.contains("    1/0\n"), "source for everybody: {}", ran.stderr);
     rig.end().await;
 }
@@ -327,7 +332,11 @@ async fn last_expression_and_display(executor: &dyn Executor) {
     assert_eq!(ran.values[0].text, "[1, 2, 3]");
     assert!(rig.run("None").await.ok().values.is_empty());
     let ran = rig.run("'x' * 1_000_000").await.ok();
-    assert!(ran.values[0].text.len() <= 8192 && ran.values[0].text.contains("more bytes"), "{}", ran.values[0].text.len());
+    assert!(
+        ran.values[0].text.len() <= 8192 && ran.values[0].text.contains("more bytes"),
+        "{}",
+        ran.values[0].text.len()
+    );
     let ran = rig.run("for i in range(1000): display(i)").await.ok();
     assert!(ran.values.len() == 100 && ran.done.notes[0].contains("too many values"), "{:?}", ran.done);
     let code = "class P:\n    def _repr_png_(self): return b'no picture'\nP()";
@@ -371,7 +380,8 @@ df";
 async fn a_figure(executor: &dyn Executor) {
     let mut rig = Rig::new(executor).await;
     if has_module(&mut rig, "matplotlib", "a_figure").await {
-        let ran = rig.run_for("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('after')", 60).await;
+        let ran =
+            rig.run_for("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('after')", 60).await;
         let ran = ran.ok();
         assert!(ran.values[0].png.as_ref().is_some_and(|png| png.starts_with(b"\x89PNG")), "{:?}", ran.values);
         assert_eq!(rig.run_for("for i in range(12): plt.figure()", 60).await.ok().values.len(), 10);
@@ -459,7 +469,8 @@ async fn interrupt_and_second_interrupt(executor: &dyn Executor) {
     let ran = rig.read(output, 0).await.ends(Outcome::Cancelled);
     assert!(!ran.done.variables_lost && ran.code() == 130);
     assert_eq!(rig.run("print(x)").await.ok().stdout, "2\n");
-    let code = "import time\nprint('go')\nwhile True:\n    try: time.sleep(9)\n    except BaseException: print('caught')";
+    let code =
+        "import time\nprint('go')\nwhile True:\n    try: time.sleep(9)\n    except BaseException: print('caught')";
     let mut output = rig.start(code, 60);
     rig.interrupt_after(&mut output, "go").await;
     rig.interrupt_after(&mut output, "caught").await;
@@ -571,7 +582,12 @@ async fn output_limit(executor: &dyn Executor) {
     let mut rig = Rig::with(executor, policy, Inputs::default()).await;
     let ran = rig.run("x = 1\nwhile True: print('y' * 99)").await.ends(Outcome::OutputLimit);
     assert_eq!(ran.code(), 153);
-    assert!(!ran.done.variables_lost && ran.dropped > 0 && ran.stdout.len() < 600_000, "{} {}", ran.dropped, ran.stdout.len());
+    assert!(
+        !ran.done.variables_lost && ran.dropped > 0 && ran.stdout.len() < 600_000,
+        "{} {}",
+        ran.dropped,
+        ran.stdout.len()
+    );
     let spool = ran.done.stdout_spool.as_ref().unwrap();
     assert!(spool.starts_with(rig.keep.path()) && std::fs::metadata(spool).unwrap().len() > 256 * 1024);
     let code = "while True:\n    try:\n        while True: print('z' * 9999)\n    except BaseException: pass";
@@ -771,7 +787,8 @@ async fn checks(executor: &dyn Executor) {
     let mut rig = Rig::new(executor).await;
     let sandbox = || rig.sandbox.as_ref().unwrap();
     let check = async |code: &str| sandbox().check(code.into()).await.unwrap();
-    let found = check("import os, numpy.linalg as la\nfrom a.b import c\nfrom . import d\ndef f():\n    import late").await;
+    let found =
+        check("import os, numpy.linalg as la\nfrom a.b import c\nfrom . import d\ndef f():\n    import late").await;
     assert_eq!((found.error, found.imports), (None, ["a", "late", "numpy", "os"].map(String::from).to_vec()));
     assert_eq!(check("x = 1\nreturn x").await.error.map(|(line, _)| line), Some(2));
     assert_eq!(check("a\nb\nc d").await.error, Some((3, "invalid syntax".into())));
@@ -814,7 +831,8 @@ async fn inputs_are_copies(executor: &dyn Executor) {
 
 async fn artifacts_are_kept(executor: &dyn Executor) {
     let mut rig = Rig::new(executor).await;
-    let ran = rig.run("open('out.csv', 'w').write('1,2\\n')\nimport os; os.symlink('/etc/passwd', 'link.txt')").await.ok();
+    let ran =
+        rig.run("open('out.csv', 'w').write('1,2\\n')\nimport os; os.symlink('/etc/passwd', 'link.txt')").await.ok();
     let names: Vec<_> = ran.done.artifacts.iter().map(|artifact| (artifact.name.as_str(), artifact.bytes)).collect();
     assert_eq!(names, [("out.csv", 4)]);
     assert!(ran.done.notes.iter().any(|note| note.contains("link.txt")), "{:?}", ran.done.notes);

@@ -27,6 +27,9 @@ use crate::core::event::{Failure, Outcome, StreamName};
 /// The runner's source, given to Python as `-c`: there is no file the code could change.
 pub const RUNNER: &str = include_str!("../../assets/runner.py");
 
+// The kernel takes no longer argument (32 pages).
+const _: () = assert!(RUNNER.len() < 128 * 1024);
+
 /// Time for Python to come up: seconds on a cold disk, not minutes.
 const START: Duration = Duration::from_secs(30);
 /// From the interrupt to the kill, as in the runner.
@@ -39,6 +42,12 @@ const CLOSE: Duration = Duration::from_secs(5);
 const SEND: Duration = Duration::from_secs(5);
 /// Time for the last words of a runner that ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Time for a check with others before it; the runner gives each 5 s.
+const CHECK: Duration = Duration::from_secs(30);
+/// Longest run, so that no clock overflows.
+const MAX_RUN: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Bytes of the values of one run together, as in the runner.
+const MAX_VALUES_BYTES: usize = 64 * 1024 * 1024;
 /// Retry while whoever reads the output is slow.
 const RETRY: Duration = Duration::from_millis(30);
 /// Requests and outputs that may wait.
@@ -129,7 +138,10 @@ impl Sandbox for LocalSandbox {
             let (reply, answer) = oneshot::channel();
             let closed = || lost("the sandbox is closed", "");
             requests.send(Request::Check { code, reply }).await.map_err(|_| closed())?;
-            answer.await.map_err(|_| closed())?
+            match timeout(CHECK, answer).await {
+                Ok(answer) => answer.map_err(|_| closed())?,
+                Err(_) => Err(lost("the code could not be checked", "the runner does not answer")),
+            }
         })
     }
 
@@ -176,7 +188,8 @@ impl Finished {
 struct Runner {
     child: Child,
     pid: u32,
-    stdin: ChildStdin,
+    /// `None` once it is told to end.
+    stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     decoder: Decoder,
     errors: JoinHandle<String>,
@@ -196,7 +209,7 @@ impl Runner {
             return Err(lost(what, "it has no pipes"));
         };
         let errors = tokio::spawn(read_errors(stderr));
-        let mut runner = Self { child, pid, stdin, stdout, decoder: Decoder::default(), errors };
+        let mut runner = Self { child, pid, stdin: Some(stdin), stdout, decoder: Decoder::default(), errors };
         match timeout(START, runner.hello()).await {
             Ok(true) => Ok(runner),
             Ok(false) => {
@@ -231,9 +244,10 @@ impl Runner {
 
     /// Hands over a command; whether it was taken.
     async fn send(&mut self, kind: u8, parts: &[&[u8]]) -> bool {
+        let Some(stdin) = &mut self.stdin else { return false };
         let mut bytes = Vec::new();
         frames::put(kind, parts, &mut bytes);
-        matches!(timeout(SEND, self.stdin.write_all(&bytes)).await, Ok(Ok(())))
+        matches!(timeout(SEND, stdin.write_all(&bytes)).await, Ok(Ok(())))
     }
 
     /// Why it ended, as far as can be told in short time.
@@ -271,6 +285,7 @@ struct Run {
     /// Values that wait for whoever reads.
     outgoing: VecDeque<Output>,
     values: usize,
+    value_bytes: usize,
     stdout: Capture,
     stderr: Capture,
     /// The workspace as it was before.
@@ -390,18 +405,22 @@ impl Task {
     }
 
     async fn begin(&mut self, cell: Cell, tx: mpsc::Sender<Output>, interrupts: u64) {
+        if tx.is_closed() {
+            return; // nobody wants it any more
+        }
         let before = self.snapshot().await;
         let now = Instant::now();
-        let limit = Duration::from_secs(cell.timeout_seconds);
+        let limit = Duration::from_secs(cell.timeout_seconds).min(MAX_RUN);
         let mut run = Run {
             interrupts,
             outgoing: VecDeque::new(),
             values: 0,
+            value_bytes: 0,
             stdout: Capture::new(StreamName::Stdout, self.setup.keep.clone(), now),
             stderr: Capture::new(StreamName::Stderr, self.setup.keep.clone(), now),
             before,
             started: now,
-            deadline: now.checked_add(limit + GRACE + SLACK).unwrap_or(now + START),
+            deadline: now + limit + GRACE + SLACK,
             abandoned: false,
             sent: 0,
             cell,
@@ -411,6 +430,10 @@ impl Task {
             let failure = Failure::new("the code is longer than 1 MiB", "", "read the data from a file");
             self.run = Some(run);
             return self.finish(Finished::new(Outcome::SetupFailed { failure, missing: false })).await;
+        }
+        if *self.interrupted.borrow_and_update() > interrupts {
+            self.run = Some(run);
+            return self.finish(Finished::new(Outcome::Cancelled)).await;
         }
         let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let head = [&run.cell.number.to_be_bytes()[..], &millis.to_be_bytes()[..]].concat();
@@ -483,7 +506,7 @@ impl Task {
             let Some(runner) = &mut self.runner else { return };
             match runner.decoder.next_frame() {
                 Ok(Some(frame)) => {
-                    if let Some(report) = self.frame(frame) {
+                    if let Some(report) = self.frame(frame).await {
                         self.finished(report).await;
                     }
                 }
@@ -494,7 +517,7 @@ impl Task {
     }
 
     /// Takes a frame in; returns the report that ends the run.
-    fn frame(&mut self, frame: Frame) -> Option<Report> {
+    async fn frame(&mut self, frame: Frame) -> Option<Report> {
         if frame.kind == kind::CHECKED {
             if let Some(reply) = self.checks.pop_front() {
                 let _ = reply.send(Ok(report::check(&frame.body)));
@@ -512,12 +535,15 @@ impl Task {
                 let capture = if frame.kind == kind::STDOUT { &mut run.stdout } else { &mut run.stderr };
                 capture.push(u64::from_be_bytes(*skipped), bytes);
             }
-            kind::VALUE if run.values < MAX_VALUES => {
+            kind::VALUE if run.values < MAX_VALUES && run.value_bytes < MAX_VALUES_BYTES => {
                 run.values += 1;
+                run.value_bytes += frame.body.len();
                 // What was printed before it comes before it.
                 run.outgoing.extend(run.stdout.flush());
                 run.outgoing.extend(run.stderr.flush());
-                run.outgoing.push_back(Output::Value(value::read(&frame.body)));
+                // Decoding a large picture takes time: not on this thread.
+                let value = tokio::task::spawn_blocking(move || value::read(&frame.body)).await;
+                run.outgoing.extend(value.ok().map(Output::Value));
             }
             kind::FINISHED => return Some(report::finished(&frame.body)),
             _ => {}
@@ -583,15 +609,15 @@ impl Task {
     /// The runner closed its end: by itself, or something killed it.
     async fn runner_ended(&mut self) {
         let Some(mut runner) = self.runner.take() else { return };
+        self.bury(&mut runner).await;
         let why = runner.last_words().await;
-        self.bury(runner).await;
         self.end_lost("the Python runner ended unexpectedly", &why).await;
     }
 
     /// The runner is there and of no use.
     async fn end_stuck(&mut self, why: &str) {
-        let Some(runner) = self.runner.take() else { return };
-        self.bury(runner).await;
+        let Some(mut runner) = self.runner.take() else { return };
+        self.bury(&mut runner).await;
         let late = self.run.as_ref().is_some_and(|run| Instant::now() >= run.deadline);
         if late && let Some(run) = &self.run {
             let outcome = if run.sent > 0 { Outcome::Cancelled } else { Outcome::TimeLimit };
@@ -617,8 +643,9 @@ impl Task {
         }
     }
 
-    /// Makes sure that a runner and everything below it is dead. Looks through the process table: not on this thread.
-    async fn bury(&self, mut runner: Runner) {
+    /// Makes sure that a runner and everything below it is dead, before it is reaped and its number is free for others.
+    /// Looks through the process table: not on this thread.
+    async fn bury(&self, runner: &mut Runner) {
         let (pid, folder) = (runner.pid, self.setup.scratch.path().to_path_buf());
         let _ = tokio::task::spawn_blocking(move || kill_run(pid, &folder)).await;
         let _ = timeout(CLOSE, runner.child.wait()).await;
@@ -626,13 +653,10 @@ impl Task {
 
     async fn close(mut self) {
         if let Some(mut runner) = self.runner.take() {
-            drop(runner.stdin);
-            // Unread output must not keep it from ending; it ends within a moment unless something stopped it.
-            drop(runner.stdout);
+            // It ends within a moment of its standard input unless something stopped it.
+            runner.stdin = None;
             if timeout(CLOSE, runner.child.wait()).await.is_err() {
-                let (pid, folder) = (runner.pid, self.setup.scratch.path().to_path_buf());
-                let _ = tokio::task::spawn_blocking(move || kill_run(pid, &folder)).await;
-                let _ = timeout(CLOSE, runner.child.wait()).await;
+                self.bury(&mut runner).await;
             }
         }
         self.end_lost("the sandbox was closed", "").await;
