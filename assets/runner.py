@@ -46,6 +46,7 @@ TABLE_ROWS, TABLE_COLUMNS, CELL_CHARS = 200, 50, 200
 FAST_WRITES = 1000  # writes within a window that turn block buffering on: more than a person reads, 3 ms of overhead
 BLOCK_BYTES = 64 << 10  # block in that mode
 SLOW_WINDOWS = 10  # quiet windows that turn it off again
+WORKSPACE = os.getcwd()
 LINUX = sys.platform.startswith("linux")
 monotonic = time.monotonic
 
@@ -401,8 +402,8 @@ class Supervisor:
         self.worker = Worker(limits, self.outbox)
         self.outbox.put(frame(b"H", b"%d.%d.%d" % sys.version_info[:3]))
 
-    # One round: what is ready, then what is due.
     def loop(self):
+        """Rounds of what is ready, then what is due. Returns whether the program is gone; otherwise we were told to end."""
         while True:
             worker = self.worker
             poll = select.poll()
@@ -421,9 +422,9 @@ class Supervisor:
             ready = {fd for fd, _ in poll.poll(self.patience())}
             if self.woken in ready:
                 if any(number != signal.SIGCHLD for number in os.read(self.woken, 4096)):
-                    return
+                    return False
             if 0 in ready and not self.obey():
-                return
+                return True
             for queue in (self.outbox, worker.told):
                 queue.push()
             if self.check and self.check.fd in ready:
@@ -855,7 +856,7 @@ class Cells:
         self.builtins = builtins
         sys.meta_path.insert(0, Hooks({"matplotlib.pyplot": self.hook_show, "linecache": self.hook_lines}))
         sys.argv = [""]
-        sys.path.append(os.getcwd())
+        sys.path.append(WORKSPACE)
 
     def restore(self):
         """Undoes what an earlier cell did to the streams and to the interrupt."""
@@ -1042,7 +1043,7 @@ def describe(error):
 
     def trim(story):
         """Keeps the frames of the code itself, and of causes only those that passed through it."""
-        mine = [entry for entry in story.stack if entry.filename.startswith("<cell ") or in_workspace(entry.filename)]
+        mine = [entry for entry in story.stack if entry.filename[0] != "<" and in_workspace(entry.filename) or entry.filename.startswith("<cell ")]
         story.stack[:] = mine
         for link in ("__cause__", "__context__"):
             inner = getattr(story, link, None)
@@ -1052,10 +1053,8 @@ def describe(error):
             trim(inner)
         return bool(mine)
 
-    place = os.getcwd() + os.sep
-
     def in_workspace(filename):
-        return filename.startswith(place)
+        return os.path.normpath(os.path.join(WORKSPACE, filename)).startswith(WORKSPACE + os.sep)
 
     try:
         story = traceback.TracebackException(type(error), error, error.__traceback__)
@@ -1066,7 +1065,7 @@ def describe(error):
             text = "".join(story.format())
     except BaseException:
         text = "".join(traceback.format_exception_only(type(error), error))
-    if isinstance(error, PermissionError) and isinstance(error.filename, str) and os.path.isfile(error.filename):
+    if isinstance(error, PermissionError) and isinstance(error.filename, str) and in_workspace(error.filename):
         text += "hint: input files are read-only here; write to another name\n"
     return text
 
@@ -1165,6 +1164,8 @@ def work(limits, told_end, said_end, out_end, err_end):
     try:
         told, said, out, err = forget_supervisor(told_end, said_end, out_end, err_end)
         set_limits(limits)
+        os.makedirs(WORKSPACE, 0o700, exist_ok=True)  # code before us may have removed it
+        os.chdir(WORKSPACE)
         cells = Cells(said, out, err)
         buffer = bytearray()
         while True:
@@ -1218,11 +1219,12 @@ def main():
     os.umask(0o077)
     harden()
     supervisor = Supervisor(limits)
+    gone = False
     try:
-        supervisor.loop()
+        gone = supervisor.loop()
     finally:
         sweep(supervisor.reap)
-        if scratch:
+        if gone and scratch:
             remove(scratch)
     os._exit(0)
 

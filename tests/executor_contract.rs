@@ -38,6 +38,7 @@ contract![
     time_limit_by_kill_loses_variables,
     time_limit_in_one_long_call,
     time_limit_is_the_one_given,
+    cpu_limit,
     stopping_itself,
     exiting_just_before_the_limit,
     interrupt_and_second_interrupt,
@@ -67,6 +68,7 @@ contract![
     late_threads_are_told,
     odd_source_text,
     multiprocessing_and_pickle,
+    a_removed_workspace,
     the_runner_is_replaced,
 ];
 
@@ -440,6 +442,19 @@ async fn time_limit_is_the_one_given(executor: &dyn Executor) {
         let limit = seconds * 1000;
         assert!((limit..limit + 1500).contains(&ran.done.took_ms), "{seconds}: {}", ran.done.took_ms);
     }
+    rig.end().await;
+}
+
+async fn cpu_limit(executor: &dyn Executor) {
+    let mut rig = Rig::new(executor).await;
+    // The limit of a run is behind its wall limit; the code may lower it.
+    let code = "import resource
+hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+resource.setrlimit(resource.RLIMIT_CPU, (1, hard))
+print('busy')
+while True: pass";
+    let ran = rig.run(code).await.ends(Outcome::CpuLimit);
+    assert_eq!((ran.code(), ran.stdout.as_str()), (124, "busy\n"));
     rig.end().await;
 }
 
@@ -894,6 +909,13 @@ with multiprocessing.get_context('fork').Pool(2) as pool:
     rig.end().await;
 }
 
+async fn a_removed_workspace(executor: &dyn Executor) {
+    let mut rig = Rig::new(executor).await;
+    rig.run("import os, shutil\nshutil.rmtree(os.getcwd())\nos._exit(0)").await.ok();
+    rig.run("open('new.txt', 'w').write('x')").await.ok();
+    rig.end().await;
+}
+
 async fn the_runner_is_replaced(executor: &dyn Executor) {
     if executor.name() != "subprocess" {
         return; // elsewhere the code cannot reach it
@@ -906,6 +928,7 @@ os.kill(os.getppid(), signal.SIGKILL)
 while True: pass";
     let ran = rig.run(code).await;
     assert!(matches!(ran.done.outcome, Outcome::BackendLost { .. }) && ran.done.variables_lost, "{ran:?}");
+    rig.run("import os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nwhile True: pass").await;
     rig.run("x = 1").await.ok();
     let ran = rig.run_for("import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(3600)", 1).await;
     assert!(ran.done.outcome == Outcome::TimeLimit && ran.done.variables_lost, "{ran:?}");
