@@ -19,6 +19,7 @@ if sys.version_info < (3, 9):
     sys.exit("Python 3.9 or newer is needed, this is %d.%d" % sys.version_info[:2])
 
 import _signal as signal
+import _thread
 import io
 import os
 import resource
@@ -555,8 +556,8 @@ class Supervisor:
                 if kind == b"V":
                     self.value(body)
                 elif kind == b"D" and len(body) < 64:
-                    code, names, memory, threads = (int(word) for word in body.split())
-                    return self.done(code & 255, bool(names), bool(memory), threads)
+                    code, names, memory, late = (int(word) for word in body.split())
+                    return self.done(code & 255, bool(names), bool(memory), bool(late))
                 else:
                     raise ValueError("type %r" % kind)
         except ValueError:
@@ -577,7 +578,7 @@ class Supervisor:
             stream.drain()  # what was printed before it comes before it
         self.outbox.put(frame(b"V", body))
 
-    def done(self, code, names, memory, threads):
+    def done(self, code, names, memory, late):
         worker, run = self.worker, self.run
         kill(worker.pid, signal.SIGSTOP)
         took = monotonic() - run.started
@@ -586,8 +587,8 @@ class Supervisor:
         worker.names, worker.interrupted = names, run.reason is not None
         if memory:
             run.notes.append("the memory limit is %d MiB" % (self.limits["memory"] // MIB))
-        if threads > 0:
-            run.notes.append("threads of an earlier cell were still running; some of the output may be theirs")
+        if late:
+            run.notes.append("a thread of an earlier cell was still running; some of the output is its")
         peak = 0
         for line in slurp("/proc/%d/status" % worker.pid).splitlines():
             if line.startswith(b"VmHWM:"):
@@ -747,9 +748,10 @@ class Out(io.BufferedIOBase):
     the block every window, and quiet turns it off again."""
 
     def __init__(self, fd, name):
-        self.fd, self.lock = fd, new_lock()
+        self.fd, self.lock = fd, _thread.RLock()
         self.block, self.fast, self.written = bytearray(), False, 0
         self.window, self.writes = 0.0, 0
+        self.pacer, self.old, self.late = 0, (), False  # our thread, those of earlier cells, whether one of them wrote
         self.text = io.TextIOWrapper(self, "utf-8", "backslashreplace", newline="\n", write_through=True)
         self.text.mode = "w"
         self.name = name
@@ -765,6 +767,8 @@ class Out(io.BufferedIOBase):
 
     def write(self, data):
         with memoryview(data) as view, view.cast("B") as octets, self.lock:
+            if self.old and _thread.get_ident() in self.old:
+                self.late = True
             if self.fast:
                 self.written += 1
                 self.block += octets
@@ -795,11 +799,12 @@ class Out(io.BufferedIOBase):
         if self.writes > FAST_WRITES:
             self.fast = True
             try:
-                start_thread(self.empty, ())
+                _thread.start_new_thread(self.empty, ())
             except RuntimeError:
                 self.fast, self.writes = False, 0  # no more threads: go on writing through
 
     def empty(self):
+        self.pacer = _thread.get_ident()
         try:
             self.text.reconfigure(write_through=False)
             quiet = 0
@@ -816,22 +821,10 @@ class Out(io.BufferedIOBase):
             self.flush()
 
     def after_fork(self):
-        self.lock = new_lock()
+        self.lock = _thread.RLock()
         if self.fast:  # the thread did not come along
             self.fast, self.writes = False, 0
             self.text.reconfigure(write_through=True)
-
-
-def new_lock():
-    import _thread
-
-    return _thread.RLock()
-
-
-def start_thread(target, arguments):
-    import _thread
-
-    _thread.start_new_thread(target, arguments)
 
 
 class Cells:
@@ -841,7 +834,7 @@ class Cells:
         import builtins
 
         self.said, self.ends, self.pid = said, (out_end, err_end), os.getpid()
-        self.lock = new_lock()
+        self.lock = _thread.RLock()
         self.sources = {}  # by name, for tracebacks
         self.running = self.asked = False
         self.outs = [Out(1, "<stdout>"), Out(2, "<stderr>")]
@@ -880,13 +873,13 @@ class Cells:
         self.asked = True
 
     def run(self, stale, number, source):
-        import _thread
-
         if stale:
             self.asked = False  # that was for the cell before
         self.restore()
         name = "<cell %d>" % number
-        threads = _thread._count() - sum(out.fast for out in self.outs)
+        old = set(sys._current_frames()) - {_thread.get_ident()} - {out.pacer for out in self.outs}
+        for out in self.outs:
+            out.old, out.late = old, False
         code, memory = 0, False
         for part in (lambda: self.execute(source, name), self.figures):
             try:
@@ -905,7 +898,7 @@ class Cells:
         if os.getpid() != self.pid:
             os._exit(code)  # a fork of the code came back to us: it has no more to say
         names = len(self.names) > self.own
-        self.send(b"D", b"%d %d %d %d" % (code, names, memory, threads), code)
+        self.send(b"D", b"%d %d %d %d" % (code, names, memory, any(out.late for out in self.outs)), code)
 
     def execute(self, source, name):
         import _ast
