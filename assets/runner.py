@@ -907,11 +907,16 @@ class Cells:
         self.sources[name] = text
         if "linecache" in sys.modules:
             self.hook_lines(sys.modules["linecache"])
-        tree = compile(text, name, "exec", 0x400, True)
         last = None
-        if tree.body and isinstance(tree.body[-1], _ast.Expr):
-            last = compile(_ast.Expression(tree.body.pop().value), name, "eval", 0, True)
-        code = compile(tree, name, "exec", 0, True)
+        try:
+            tree = compile(text, name, "exec", 0x400, True)
+            if tree.body and isinstance(tree.body[-1], _ast.Expr):
+                last = compile(_ast.Expression(tree.body.pop().value), name, "eval", 0, True)
+            code = compile(tree, name, "exec", 0, True)
+        except SyntaxError as error:
+            if error.text is None and error.lineno:  # found in the tree, where the text is not known
+                error.text = text.splitlines()[error.lineno - 1]
+            raise
         exec(code, self.names)
         if last is not None:
             value = eval(last, self.names)
@@ -936,10 +941,12 @@ class Cells:
             code = error.code
             if code is None or isinstance(code, int):
                 return (code or 0) & 255
+        text = type(error).__name__ + "\n"
         try:
             text = "%s\n" % code if isinstance(error, SystemExit) else describe(error)
-        except BaseException:
-            text = "%s, and describing it failed\n" % type(error).__name__
+        except BaseException as second:
+            if isinstance(second, Exception) and type(error).__module__ == "builtins":
+                text = "%s: %s\n" % (type(error).__name__, error.args)  # the code broke what describing needs
         try:
             with self.outs[1].lock:
                 self.outs[1].flush()
