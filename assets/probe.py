@@ -41,7 +41,7 @@ if sys.version_info >= (3, 9):
         base_prefix=sys.base_prefix,
         site_dirs=site.getsitepackages(),
         venv_site=os.path.relpath(sysconfig.get_path("purelib", scheme, {"base": "/venv", "platbase": "/venv"}), "/venv"),
-        stdlib=sorted(name for name in stdlib if name.isidentifier()),
+        stdlib=sorted(name for name in stdlib if name.isidentifier() and name != "__pycache__"),
         packages=distributions(),
         has_pip=importlib.util.find_spec("pip") is not None,
         has_ensurepip=importlib.util.find_spec("ensurepip") is not None,

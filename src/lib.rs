@@ -4,7 +4,18 @@
 //! task `agent` knows all of them; user interfaces talk to the driver through channels.
 #![warn(missing_docs)]
 
+pub mod agent;
+pub mod cli;
+pub mod config;
+pub mod config_command;
 pub mod core;
+pub mod error;
+pub mod exec;
 pub mod log;
 pub mod model;
+pub mod places;
+pub mod progress;
 pub mod sandbox;
+pub mod sessions;
+pub mod show;
+pub mod start;

@@ -170,7 +170,7 @@ impl Rig {
             while let Some(output) = output.recv().await {
                 assert!(done.is_none(), "nothing follows the end");
                 match output {
-                    Output::Started => {}
+                    Output::Started | Output::Notice(..) => {}
                     Output::Text { stream, text, dropped: gone } => {
                         (records, dropped) = (records + 1, dropped + gone);
                         if stream == StreamName::Stdout { stdout.push_str(&text) } else { stderr.push_str(&text) }
@@ -204,7 +204,7 @@ impl Rig {
         while !text.contains(word) {
             match output.recv().await {
                 Some(Output::Text { text: more, .. }) => text.push_str(&more),
-                Some(Output::Started | Output::Value(_)) => {}
+                Some(Output::Started | Output::Notice(..) | Output::Value(_)) => {}
                 Some(Output::Finished(done)) => panic!("it ended: {done:?}"),
                 None => panic!("it ended"),
             }

@@ -174,7 +174,7 @@ fn is_mark(c: char) -> bool {
 
 /// Turns the bytes a program prints into text, piece by piece. Colours (`ESC [ … m`) stay as they are, other control
 /// sequences and control characters but `\n`, `\t` and `\r` are dropped, broken UTF-8 becomes U+FFFD. How the bytes are
-/// split changes nothing; at most [`MAX_STRING`] and a few bytes are held back.
+/// split changes nothing; at most 8 KiB are held back.
 #[derive(Debug, Default)]
 pub struct Sanitizer {
     /// A character that has not arrived whole: at most three bytes between calls.

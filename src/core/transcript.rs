@@ -36,6 +36,8 @@ pub struct Prompt {
     pub mode: Mode,
     /// Whether code may be asked for at all (not in a closing summary).
     pub code_allowed: bool,
+    /// What the tool does, in tools mode.
+    pub tool: String,
     /// Bound on the tokens of the reply.
     pub max_tokens: u32,
 }

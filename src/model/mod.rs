@@ -30,7 +30,8 @@ pub enum Delta {
 /// sandbox's business.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Draft {
-    /// The reply, its `calls` still empty.
+    /// The reply, its `calls` still empty. It has a `problem` only where there are no candidates: calls behind one that
+    /// cannot be used are left out, as they may build on it.
     pub reply: Reply,
     /// Code found in the reply, in order.
     pub candidates: Vec<Candidate>,
@@ -52,15 +53,28 @@ pub struct Candidate {
     pub timeout_seconds: Option<u64>,
     /// How it was found.
     pub how: How,
-    /// The text it was found in, where it was not a clean call.
+    /// The text it was found in, where it was not a clean call. With `or_text` it is all of the reply from the block on, so
+    /// that `reply.text` and this together are the whole text where none compiles.
     pub raw: Option<String>,
 }
 
 pub mod accumulate;
+pub mod client;
+pub mod connect;
+pub mod endpoint;
 pub mod errors;
 pub mod history;
-pub mod ollama;
-pub mod openai;
+mod http;
+mod ollama;
+mod openai;
 pub mod profile;
+mod reading;
 pub mod salvage;
+pub mod secret;
 pub mod sse;
+mod words;
+
+// One scripted server for unit tests and for tests of the whole program.
+#[cfg(test)]
+#[path = "../../tests/support/mod.rs"]
+mod support;

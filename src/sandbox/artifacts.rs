@@ -18,7 +18,8 @@ use nix::dir::Dir;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 
-use super::inputs::{is_unseen, shown};
+use super::inputs::shown;
+use crate::core::clean::is_hidden;
 use crate::core::event::Artifact;
 
 /// Most files one run may leave; more is not a result anybody looks at.
@@ -257,7 +258,7 @@ fn create_new(folder: &Path, name: &str) -> io::Result<(String, File)> {
 fn plain_name(name: &OsStr) -> String {
     let text = name.to_string_lossy();
     let plain: String =
-        text.chars().map(|c| if matches!(c, '/' | '\\' | ':') { '-' } else { c }).filter(|c| !is_unseen(*c)).collect();
+        text.chars().map(|c| if matches!(c, '/' | '\\' | ':') { '-' } else { c }).filter(|c| !is_hidden(*c)).collect();
     let plain = plain.trim_matches(' ').trim_start_matches(['.', '-', ' ', '~']);
     if plain.is_empty() {
         return "file".into();

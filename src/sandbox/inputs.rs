@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{AccessFlags, access};
 
+use crate::core::clean::{Clean, is_hidden as is_hidden_char};
 use crate::core::event::Failure;
 
 /// Most files on the list. More is not a question about some tables any more, and every executor has to provide each.
@@ -301,30 +302,22 @@ fn link_target(link: &Path, root: &Path) -> Option<(PathBuf, Metadata)> {
 /// A relative path as text, if it has no hidden part and nothing in it that cannot be shown.
 fn plain_name(path: &Path) -> Option<String> {
     let parts = path.components().map(|part| match part {
-        Component::Normal(part) if !is_hidden(part) => part.to_str().filter(|part| !part.contains(is_unseen)),
+        Component::Normal(part) if !is_hidden(part) => part.to_str().filter(|part| !part.contains(is_hidden_char)),
         _ => None,
     });
     let parts: Vec<&str> = parts.collect::<Option<_>>()?;
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// A character that is not seen or that changes how others are seen: controls, direction marks, zero-width characters,
-/// line separators, tags.
-pub(super) fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
-}
-
-/// Text from outside on one line: unseen characters are dropped, tabs and line ends become spaces, the end is cut.
+/// Text from outside on one line, cut at `max_chars`.
 pub(super) fn shown(text: &str, max_chars: usize) -> String {
-    let mut seen =
-        text.chars().map(|c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c }).filter(|c| !is_unseen(*c));
-    let mut out: String = seen.by_ref().take(max_chars).collect();
-    if seen.next().is_some() {
-        out.push('…');
+    // A cell may have megabytes; control sequences, which go, are short.
+    let start: String = text.chars().take(max_chars * 4 + 256).collect();
+    let clean = Clean::line(&start).into_string();
+    match clean.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &clean[..end]),
+        None => clean,
     }
-    out
 }
 
 fn shown_path(path: &Path) -> String {

@@ -126,10 +126,11 @@ impl Sandbox for LocalSandbox {
         self.runtime.clone()
     }
 
-    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
+    fn close(&self) -> BoxFuture<'static, ()> {
+        let requests = self.requests.clone();
         Box::pin(async move {
             let (done, closed) = oneshot::channel();
-            if self.requests.send(Request::Close { done }).await.is_ok() {
+            if requests.send(Request::Close { done }).await.is_ok() {
                 let _ = closed.await;
             }
         })
@@ -138,22 +139,6 @@ impl Sandbox for LocalSandbox {
 
 fn lost(what: &str, why: &str) -> SetupError {
     SetupError { failure: Failure::new(what, why, ""), missing: false }
-}
-
-impl Finished {
-    /// An end of which nothing but the outcome is known.
-    pub(super) fn new(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            took_ms: 0,
-            peak_bytes: None,
-            variables_lost: false,
-            artifacts: Vec::new(),
-            notes: Vec::new(),
-            stdout_spool: None,
-            stderr_spool: None,
-        }
-    }
 }
 
 /// The process with its pipes. Dropping it closes its standard input, and so ends it with everything below it; a kill

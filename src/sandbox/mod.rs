@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use crate::core::event::{Artifact, Failure, Outcome, StreamName, Table};
+use crate::core::event::{Artifact, Failure, NoteKind, Outcome, StreamName, Table};
 use crate::core::policy::{Capabilities, SecurityPolicy};
 
 /// A way to run Python.
@@ -63,7 +63,7 @@ pub trait Sandbox: Send + Sync {
     fn runtime(&self) -> String;
 
     /// Ends every process and removes the scratch folder.
-    fn close(self: Box<Self>) -> BoxFuture<'static, ()>;
+    fn close(&self) -> BoxFuture<'static, ()>;
 }
 
 /// Code to run, exactly as approved.
@@ -82,6 +82,8 @@ pub struct Cell {
 pub enum Output {
     /// The code starts now.
     Started,
+    /// What is being waited for, or what the person and the model should know.
+    Notice(NoteKind, String),
     /// Text of a stream, see [`crate::core::event::Event::RunOutput`].
     Text {
         /// Which stream.
@@ -131,6 +133,22 @@ pub struct Finished {
     pub stderr_spool: Option<PathBuf>,
 }
 
+impl Finished {
+    /// An end of which nothing but the outcome is known.
+    pub fn new(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            took_ms: 0,
+            peak_bytes: None,
+            variables_lost: false,
+            artifacts: Vec::new(),
+            notes: Vec::new(),
+            stdout_spool: None,
+            stderr_spool: None,
+        }
+    }
+}
+
 /// What a compile check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
@@ -149,6 +167,7 @@ pub mod packages;
 mod pip;
 pub mod process;
 pub mod profile;
+pub mod provision;
 pub mod python;
 pub mod report;
 pub mod subprocess;

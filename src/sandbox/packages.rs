@@ -5,10 +5,10 @@
 //! started at once. [`ensure`] fetches what is missing into it, under a lock, wheels only, and writes the marker that says
 //! the environment is whole; code that imports nothing but the standard library ([`needs_packages`]) does not wait for it.
 //!
-//! What cannot be had does not stop a session: it is reported as missing. What is there afterwards is asked of the
-//! environment's Python, not concluded from what pip said.
+//! What cannot be had does not stop a session: it is reported as missing. What is there afterwards is looked up, not
+//! concluded from what pip said. Nothing here starts code that came with a package: that happens in a sandbox.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::pip;
 pub use super::pip::Progress;
-use super::python::{Env, Interpreter, hex, probe, write_atomically};
+use super::python::{Env, Interpreter, hex, write_atomically};
 use crate::core::event::Failure;
 
 /// Pause between two looks at a lock that another process holds.
@@ -95,8 +95,9 @@ impl Requirement {
         normalised(&self.text) == self.name
     }
 
-    fn is_among(&self, packages: &BTreeMap<String, String>) -> bool {
-        packages.contains_key(&self.name)
+    /// Any version will do and there is one, so pip has nothing to do for it.
+    fn is_satisfied_by(&self, interpreter: &Interpreter) -> bool {
+        self.is_plain() && interpreter.packages.contains_key(&self.name)
     }
 }
 
@@ -187,7 +188,7 @@ pub fn needs_packages(imports: &[String], interpreter: &Interpreter) -> bool {
 
 /// Says where code can run and makes that place. Where the cache folder cannot be used the interpreter itself is taken.
 pub fn plan(interpreter: &Interpreter, requirements: &[Requirement], cache: &Path) -> Environment {
-    let all_there = requirements.iter().all(|r| r.is_plain() && r.is_among(&interpreter.packages));
+    let all_there = requirements.iter().all(|r| r.is_satisfied_by(interpreter));
     let here = |state| Environment {
         python: interpreter.path.clone(),
         root: None,
@@ -200,7 +201,7 @@ pub fn plan(interpreter: &Interpreter, requirements: &[Requirement], cache: &Pat
     let root = cache.join("envs").join(environment_name(interpreter, requirements));
     if let Err(e) = make_skeleton(&root, interpreter) {
         let why = format!("{} cannot be made: {e}", root.display());
-        let wanted = requirements.iter().filter(|r| !r.is_among(&interpreter.packages));
+        let wanted = requirements.iter().filter(|r| !r.is_satisfied_by(interpreter));
         let missing = wanted.map(|r| Missing { name: r.name.clone(), why: why.clone() }).collect();
         return here(State::Ready(Prepared { missing, hint: "make the cache folder writable".into() }));
     }
@@ -232,12 +233,11 @@ pub async fn ensure(
         Err(_) => empty_site(&site),
     }
     let wanted: Vec<&Requirement> =
-        environment.requirements.iter().filter(|r| !(r.is_plain() && r.is_among(&interpreter.packages))).collect();
-    let report = pip::install(&environment.python, interpreter, &wanted, env, progress).await;
-    let there = match probe(&environment.python, env).await {
-        Ok(found) => found.packages,
-        Err(_) => BTreeMap::new(),
-    };
+        environment.requirements.iter().filter(|r| !r.is_satisfied_by(interpreter)).collect();
+    let target = pip::Target { root, site: &site, interpreter, env };
+    let report = pip::install(target, &wanted, progress).await;
+    let mut there = installed(&site);
+    there.extend(interpreter.packages.keys().cloned());
     let prepared = judge(&wanted, &there, &report);
     let marker = Marker { base: base(interpreter), retry: report.unreachable, prepared: prepared.clone() };
     if let Ok(text) = serde_json::to_vec(&marker) {
@@ -247,11 +247,24 @@ pub async fn ensure(
     prepared
 }
 
-/// What is missing: what the environment's Python does not find, and what pip refused where the version matters.
-fn judge(wanted: &[&Requirement], there: &BTreeMap<String, String>, report: &pip::Report) -> Prepared {
+/// Names of the distributions in a folder. Their Python is not asked: starting it would run what came with them.
+fn installed(site: &Path) -> BTreeSet<String> {
+    let Ok(entries) = std::fs::read_dir(site) else { return BTreeSet::new() };
+    // The record is written last, so without it the package is not whole.
+    let whole = entries.flatten().filter(|entry| entry.path().join("RECORD").is_file());
+    let names = whole.filter_map(|entry| {
+        let folder = entry.file_name().into_string().ok()?;
+        let (name, _version) = folder.strip_suffix(".dist-info")?.split_once('-')?;
+        Some(normalised(name))
+    });
+    names.collect()
+}
+
+/// What is missing: what is not there, and what pip refused where the version matters.
+fn judge(wanted: &[&Requirement], there: &BTreeSet<String>, report: &pip::Report) -> Prepared {
     let missing: Vec<Missing> = wanted
         .iter()
-        .filter(|r| !r.is_among(there) || (!r.is_plain() && report.failed.contains_key(r.text())))
+        .filter(|r| !there.contains(&r.name) || (!r.is_plain() && report.failed.contains_key(r.text())))
         .map(|r| {
             let why = report.failed.get(r.text()).cloned().unwrap_or_else(|| "pip did not install it".into());
             Missing { name: r.text.clone(), why }
@@ -300,7 +313,7 @@ fn make_skeleton(root: &Path, interpreter: &Interpreter) -> std::io::Result<()> 
     let home = interpreter.base_path.parent().and_then(Path::to_str).filter(|home| !home.contains(char::is_control));
     let home = home.ok_or_else(|| std::io::Error::other("the path of the interpreter is not plain text"))?;
     let config = format!("home = {home}\ninclude-system-site-packages = false\nversion = {}\n", interpreter.version);
-    let pth = pth_line(&interpreter.site_dirs);
+    let pth = pth_lines(&interpreter.site_dirs);
     let is_right = |root: &Path| {
         std::fs::read_link(root.join("bin/python")).is_ok_and(|target| target == interpreter.base_path)
             && std::fs::read_to_string(root.join("pyvenv.cfg")).is_ok_and(|text| text == config)
@@ -334,10 +347,10 @@ fn make_skeleton(root: &Path, interpreter: &Interpreter) -> std::io::Result<()> 
     }
 }
 
-/// One line for a `.pth` file that adds the interpreter's own folders, with their `.pth` files.
-fn pth_line(site_dirs: &[PathBuf]) -> String {
+/// Lines for a `.pth` file that add the interpreter's own folders, with their `.pth` files.
+fn pth_lines(site_dirs: &[PathBuf]) -> String {
     let folders = site_dirs.iter().filter_map(|dir| dir.to_str()).map(python_literal);
-    format!("import site; [site.addsitedir(folder) for folder in ({})]\n", folders.map(|f| f + ",").collect::<String>())
+    folders.map(|folder| format!("import site; site.addsitedir({folder})\n")).collect()
 }
 
 /// A Python string literal in plain ASCII, since a `.pth` file is read in the encoding of the locale.

@@ -1,5 +1,5 @@
-//! pip, run by the environment's own Python: wheels only, with the user's index and certificate settings, and never longer
-//! than this program lives.
+//! pip, run in a virtual environment: wheels only, with the user's index and certificate settings, never longer than this
+//! program lives, and without starting anything that came with a wheel.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
 
 use super::inputs::shown;
+use super::local::RUNNER;
 use super::packages::Requirement;
 use super::python::{Env, Interpreter};
 
@@ -23,18 +24,16 @@ const MAX_OUTPUT: u64 = 16 * 1024 * 1024;
 /// Longest text from pip that is shown, in characters.
 const MAX_SHOWN: usize = 200;
 
-/// Runs a command in a session of its own and kills all of it when standard input ends, which it does however this program
-/// ends.
-const GUARD: &str = "\
-import os, signal, subprocess, sys, threading
-os.setsid()
-child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
-def watch():
-    while os.read(0, 4096):
-        pass
-    os.killpg(0, signal.SIGKILL)
-threading.Thread(target=watch, daemon=True).start()
-sys.exit(1 if child.wait() else 0)
+/// Runs pip for an environment without its `.pth` files, which a wheel may bring and Python runs at each start: code from
+/// a package runs in a sandbox or not at all. Without `site` Python does not see that it is in an environment, so that is
+/// said here. Arguments: root of the environment, folders with packages as JSON, arguments of pip.
+const START_PIP: &str = "\
+import json, runpy, sys
+root, folders, *arguments = sys.argv[1:]
+sys.prefix = sys.exec_prefix = root
+sys.path += json.loads(folders)
+sys.argv = ['pip', *arguments]
+runpy.run_module('pip', run_name='__main__', alter_sys=True)
 ";
 
 /// What is being done, for the person.
@@ -85,57 +84,78 @@ impl Report {
     }
 }
 
+/// The environment to install into.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target<'a> {
+    /// Its root.
+    pub root: &'a Path,
+    /// Its folder of packages.
+    pub site: &'a Path,
+    /// The interpreter it was made for.
+    pub interpreter: &'a Interpreter,
+    /// The variables of this process.
+    pub env: &'a Env,
+}
+
 /// Installs what can be had: all together, and where that fails one by one, so that one bad name costs only itself.
 pub(super) async fn install(
-    python: &Path,
-    interpreter: &Interpreter,
+    target: Target<'_>,
     wanted: &[&Requirement],
-    env: &Env,
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Report {
-    if !interpreter.has_pip {
-        let minor = interpreter.version.rsplit_once('.').map_or("3", |(minor, _)| minor);
-        let hint =
-            format!("apt install python3-venv (or python{minor}-venv), or take another Python with --python PATH");
-        if !interpreter.has_ensurepip {
-            return Report::all_failed(wanted, "this Python has neither pip nor ensurepip", hint);
-        }
-        let run = run(interpreter, python, &["-I", "-m", "ensurepip"], env, progress).await;
-        if let Some(why) = run.failure() {
-            return Report::all_failed(wanted, &format!("ensurepip failed: {why}"), hint);
-        }
+    let has_pip = target.interpreter.has_pip || target.site.join("pip").is_dir();
+    if !has_pip && let Err(report) = bring_pip(target, wanted, progress).await {
+        return report;
     }
-    let all = pip(python, interpreter, wanted, env, progress).await;
+    let all = pip(target, wanted, progress).await;
     let Some(why) = all.failure() else { return Report::default() };
+    let hint = all.hint(target.interpreter);
     if all.unreachable || wanted.len() == 1 {
-        return Report { unreachable: all.unreachable, ..Report::all_failed(wanted, &why, all.hint(interpreter)) };
+        return Report { unreachable: all.unreachable, ..Report::all_failed(wanted, &why, hint) };
     }
     let mut report = Report::default();
     for requirement in wanted {
-        let one = pip(python, interpreter, &[requirement], env, progress).await;
+        let one = pip(target, &[requirement], progress).await;
         let Some(why) = one.failure() else { continue };
-        report.hint = one.hint(interpreter);
+        report.hint = one.hint(target.interpreter);
         report.failed.insert(requirement.text().to_owned(), why);
         report.unreachable |= one.unreachable;
     }
     report
 }
 
-async fn pip(
-    python: &Path,
-    interpreter: &Interpreter,
+/// Installs the pip that came with Python. The environment is still empty then.
+async fn bring_pip(
+    target: Target<'_>,
     wanted: &[&Requirement],
-    env: &Env,
     progress: &mut (dyn FnMut(Progress) + Send),
-) -> Run {
-    // The interpreter's pip is visible in the environment and takes it for its own. Bytecode is compiled now, once,
-    // because no run may write into the environment later.
-    let mut args = vec!["-I", "-m", "pip", "install", "--only-binary", ":all:", "--no-user", "--no-input"];
-    args.extend(["--disable-pip-version-check", "--no-warn-script-location", "--progress-bar", "off"]);
-    // One retry: a network that is not there must be told in seconds.
-    args.extend(["--retries", "1", "--"]);
+) -> Result<(), Report> {
+    let minor = target.interpreter.version.rsplit_once('.').map_or("3", |(minor, _)| minor);
+    let hint = format!("apt install python3-venv (or python{minor}-venv), or take another Python with --python PATH");
+    if !target.interpreter.has_ensurepip {
+        return Err(Report::all_failed(wanted, "this Python has neither pip nor ensurepip", hint));
+    }
+    let run = run(target, &["-I", "-m", "ensurepip"], progress).await;
+    match run.failure() {
+        Some(why) => Err(Report::all_failed(wanted, &format!("ensurepip failed: {why}"), hint)),
+        None => Ok(()),
+    }
+}
+
+async fn pip(target: Target<'_>, wanted: &[&Requirement], progress: &mut (dyn FnMut(Progress) + Send)) -> Run {
+    // The environment's own packages first, as its Python sees them, so that what is there is not fetched again.
+    let folders: Vec<&Path> =
+        std::iter::once(target.site).chain(target.interpreter.site_dirs.iter().map(|dir| dir.as_path())).collect();
+    let (Some(root), Ok(folders)) = (target.root.to_str(), serde_json::to_string(&folders)) else {
+        return Run { complaint: "the path of the environment is not plain text".into(), ..Run::default() };
+    };
+    let mut args = vec!["-I", "-S", "-B", "-c", START_PIP, root, &folders];
+    args.extend(["install", "--only-binary", ":all:", "--no-user", "--no-input", "--disable-pip-version-check"]);
+    // One retry: a network that is not there must be told in seconds. Bytecode is compiled (the default): it is done
+    // once, here, because no run may write into the environment later.
+    args.extend(["--no-warn-script-location", "--progress-bar", "off", "--retries", "1", "--"]);
     args.extend(wanted.iter().map(|requirement| requirement.text()));
-    run(interpreter, python, &args, env, progress).await
+    run(target, &args, progress).await
 }
 
 /// How a run of pip went.
@@ -186,17 +206,11 @@ impl Run {
 }
 
 /// Runs the environment's Python under the guard and follows what it prints.
-async fn run(
-    interpreter: &Interpreter,
-    python: &Path,
-    args: &[&str],
-    env: &Env,
-    progress: &mut (dyn FnMut(Progress) + Send),
-) -> Run {
+async fn run(target: Target<'_>, args: &[&str], progress: &mut (dyn FnMut(Progress) + Send)) -> Run {
     let mut run = Run::default();
-    match tokio::time::timeout(INSTALL_LIMIT, follow(interpreter, python, args, env, &mut run, progress)).await {
+    match tokio::time::timeout(INSTALL_LIMIT, follow(target, args, &mut run, progress)).await {
         Ok(Ok(ok)) => run.ok = ok,
-        Ok(Err(e)) => run.complaint = format!("{} did not start: {e}", python.display()),
+        Ok(Err(e)) => run.complaint = format!("{} did not start: {e}", target.interpreter.path.display()),
         Err(_) => run.complaint = format!("not done after {} minutes", INSTALL_LIMIT.as_secs() / 60),
     }
     if run.complaint.is_empty() {
@@ -206,16 +220,16 @@ async fn run(
 }
 
 async fn follow(
-    interpreter: &Interpreter,
-    python: &Path,
+    target: Target<'_>,
     args: &[&str],
-    env: &Env,
     run: &mut Run,
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> std::io::Result<bool> {
     let (reader, writer) = std::io::pipe()?;
-    let mut command = tokio::process::Command::new(&interpreter.path);
-    command.args(["-I", "-B", "-c", GUARD]).arg(python).args(args).current_dir("/").env_clear().envs(env.passed());
+    let mut command = tokio::process::Command::new(&target.interpreter.path);
+    // As a guard the runner kills what it started when its standard input ends, which it does however this program ends.
+    command.args(["-I", "-B", "-c", RUNNER, "guard"]).arg(target.root.join("bin/python")).args(args);
+    command.current_dir("/").env_clear().envs(target.env.passed());
     // Not `kill_on_drop`: that would kill the guard and leave pip. Dropping the child closes its standard input instead.
     command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn()?;
@@ -269,7 +283,32 @@ mod tests {
         let told: Vec<String> = said.lines().filter_map(progress_in).map(|step| step.to_string()).collect();
         assert_eq!(
             told,
-            ["looking for pandas", "downloading pandas (13.1 MB)", "installing 2 packages", "looking for red"]
+            ["looking for pandas", "downloading pandas (13.1 MB)", "installing 2 packages", "looking for <U+202E>red"]
         );
+    }
+
+    #[tokio::test]
+    async fn pip_ends_when_nobody_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let env = Env::of_process();
+        let choice = super::super::python::Choice::Auto;
+        let interpreter = super::super::python::resolve(&choice, &env, folder.path()).await.unwrap();
+        std::fs::create_dir(folder.path().join("bin")).unwrap();
+        std::os::unix::fs::symlink(&interpreter.path, folder.path().join("bin/python")).unwrap();
+        let target = Target { root: folder.path(), site: folder.path(), interpreter: &interpreter, env: &env };
+        let path = folder.path().join("lock");
+        let code = "import fcntl, sys, time; lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n\
+                    print('Collecting started', flush=True); time.sleep(600)";
+        let args = ["-I", "-c", code, path.to_str().unwrap()];
+        let (started, mut has_started) = tokio::sync::mpsc::unbounded_channel();
+        let mut progress = |step| started.send(step).unwrap();
+        tokio::select! {
+            _ = run(target, &args, &mut progress) => panic!("it ended by itself"),
+            step = has_started.recv() => assert_eq!(step, Some(Progress::Looking("started".into()))),
+        }
+        // The kernel frees the lock when the process is gone.
+        let lock = std::fs::File::open(&path).unwrap();
+        let gone = tokio::task::spawn_blocking(move || lock.lock());
+        tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap().unwrap().unwrap();
     }
 }

@@ -14,8 +14,8 @@ mod delimited;
 mod json;
 mod read;
 
-use column::{quoted, quoted_unless_plain};
-use read::Table;
+use column::quoted;
+use read::{Table, count};
 
 /// Budget of the whole text in tokens: a twelfth of the smallest window that is used.
 const MAX_TOKENS: usize = 600;
@@ -57,17 +57,24 @@ enum Detail {
     Samples,
 }
 
-/// Describes the inputs; empty when there are none. Reads the files, for at most half a second.
+/// Describes the inputs; empty when there are none. Reads the files, blocking, for at most half a second.
 pub fn describe(inputs: &Inputs, rows: Rows) -> String {
+    describe_within(inputs, rows, MAX_FILE_TIME, MAX_TIME)
+}
+
+fn describe_within(inputs: &Inputs, rows: Rows, file_time: Duration, time: Duration) -> String {
     if inputs.files.is_empty() {
         return String::new();
     }
-    let until = Instant::now() + MAX_TIME;
+    let until = Instant::now() + time;
     let mut listed = Vec::new();
     let mut used = HEADING.len();
     for file in &inputs.files {
-        let table = (Instant::now() < until).then(|| read(file, until)).flatten();
-        let line = file_line(file, table.as_ref());
+        let table = (Instant::now() < until).then(|| read(file, until.min(Instant::now() + file_time))).flatten();
+        let mut line = file_line(file, table.as_ref());
+        if used + line.len() > MAX_FILE_LINES {
+            line = file_line(file, None);
+        }
         if used + line.len() > MAX_FILE_LINES {
             break;
         }
@@ -76,24 +83,26 @@ pub fn describe(inputs: &Inputs, rows: Rows) -> String {
     }
     let more = inputs.files.len() - listed.len();
     let last = if more > 0 { format!("- and {more} more files\n") } else { String::new() };
+    let mut texts = vec![String::new(); listed.len()];
     let mut left = MAX_BYTES.saturating_sub(used + last.len());
-    let mut tables = listed.iter().filter(|(_, table)| table.is_some()).count();
+    // The smallest first: what it does not need of its share is left for the others.
+    let mut tables: Vec<(usize, &Table)> =
+        listed.iter().enumerate().filter_map(|(at, (_, table))| Some((at, table.as_ref()?))).collect();
+    tables.sort_by_key(|(_, table)| fitting(table, rows, usize::MAX).len());
+    for (done, (at, table)) in tables.iter().enumerate() {
+        texts[*at] = fitting(table, rows, left / (tables.len() - done));
+        left -= texts[*at].len();
+    }
     let mut out = String::from(HEADING);
-    for (line, table) in &listed {
+    for ((line, _), text) in listed.iter().zip(&texts) {
         out.push_str(line);
-        if let Some(table) = table {
-            let text = fitting(table, rows, left / tables);
-            left -= text.len();
-            tables -= 1;
-            out.push_str(&text);
-        }
+        out.push_str(text);
     }
     out + &last
 }
 
 /// What is known about a file that is a table and can be read.
 fn read(file: &Input, until: Instant) -> Option<Table> {
-    let until = until.min(Instant::now() + MAX_FILE_TIME);
     let (_, extension) = file.name.rsplit_once('.')?;
     let table = match extension.to_ascii_lowercase().as_str() {
         "csv" | "tsv" | "tab" | "psv" => delimited::read(&file.path, until),
@@ -109,7 +118,7 @@ fn file_line(file: &Input, table: Option<&Table>) -> String {
     if let Some(table) = table.filter(|table| !table.columns.is_empty()) {
         let about = if table.whole { "" } else { "at least " };
         let columns = table.columns.len() + table.more_columns;
-        out.push_str(&format!("{about}{} rows, {columns} columns, ", table.rows));
+        out.push_str(&format!("{about}{}, {}, ", count(table.rows, "row"), count(columns as u64, "column")));
     }
     out.push_str(&size(file.bytes));
     if let Some(table) = table {
@@ -136,7 +145,7 @@ fn tell(table: &Table, detail: Detail) -> String {
     let mut out = String::new();
     match detail {
         Detail::Types => {
-            let columns = table.columns.iter().map(|c| format!("{} ({})", quoted_unless_plain(&c.name), c.kind()));
+            let columns = table.columns.iter().map(|c| format!("{} ({})", c.label, c.kind()));
             out.push_str(&format!("  columns: {}\n", columns.collect::<Vec<_>>().join(", ")));
         }
         Detail::Values | Detail::Samples => {
@@ -159,7 +168,7 @@ fn names(table: &Table, budget: usize) -> String {
     let mut out = String::from("  columns: ");
     let mut told = 0;
     for column in &table.columns {
-        let name = quoted_unless_plain(&column.name);
+        let name = &column.label;
         // Room for ", " and the last words.
         if out.len() + name.len() + ", and 1000000 more\n".len() + 2 > budget {
             break;
@@ -167,7 +176,7 @@ fn names(table: &Table, budget: usize) -> String {
         if told > 0 {
             out.push_str(", ");
         }
-        out.push_str(&name);
+        out.push_str(name);
         told += 1;
     }
     match told {
@@ -181,7 +190,7 @@ fn names(table: &Table, budget: usize) -> String {
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
     if bytes < 1000 {
-        return format!("{bytes} bytes");
+        return count(bytes, "byte");
     }
     let mut value = bytes as f64 / 1000.0;
     let mut unit = 0;

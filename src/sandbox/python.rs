@@ -285,7 +285,7 @@ fn probe_hash() -> String {
 }
 
 /// Asks an interpreter about itself.
-pub(super) async fn probe(path: &Path, env: &Env) -> Result<Interpreter, Failure> {
+async fn probe(path: &Path, env: &Env) -> Result<Interpreter, Failure> {
     let failed = |why: String| Failure::new(format!("{} did not start", shown_path(path)), why, INSTALL_HINT);
     let mut command = tokio::process::Command::new(path);
     // `-I` keeps the working folder and the user's PYTHON… variables out, and `/` holds no version file of a project.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::inputs::{is_unseen, shown};
+use super::super::inputs::shown;
+use crate::core::clean::is_hidden;
 
 /// Most different values of a text column that are listed. A model copies them into comparisons; beyond a dozen they cost
 /// more than they help.
@@ -21,15 +22,21 @@ const MAX_NAME: usize = 80;
 const MAX_NUMBER: usize = 40;
 
 /// What pandas reads as missing without being told.
-const MISSING: [&str; 18] = [
+const MISSING: [&str; 19] = [
     "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "#NA", "#N/A N/A", "-NaN", "-nan",
-    "1.#IND", "-1.#IND", "1.#QNAN",
+    "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
 ];
+
+/// Longest word of [`MISSING`], in bytes.
+const MAX_MISSING: usize = 8;
 
 /// One column.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
+    /// Its name as in the file.
     pub name: String,
+    /// Its name as Python takes it.
+    pub label: String,
     /// Cells that are not missing.
     present: u64,
     missing: u64,
@@ -62,11 +69,23 @@ impl CouldBe {
 }
 
 impl Column {
+    /// A column of this name.
     pub fn new(name: String) -> Self {
+        let label = label(&name);
+        Self::labelled(name, label)
+    }
+
+    /// A column without a name; pandas gives it its number.
+    pub fn numbered(at: usize) -> Self {
+        Self::labelled(at.to_string(), at.to_string())
+    }
+
+    fn labelled(name: String, label: String) -> Self {
         let could_be =
             CouldBe { int: true, float: true, comma: true, bool: true, date: Some(""), list: true, object: true };
         Self {
             name,
+            label,
             present: 0,
             missing: 0,
             missing_word: None,
@@ -79,7 +98,7 @@ impl Column {
 
     /// Takes a cell of a text table.
     pub fn add_text(&mut self, cell: &str) {
-        if MISSING.contains(&cell) {
+        if cell.len() <= MAX_MISSING && MISSING.contains(&cell) {
             self.missing += 1;
             if !cell.is_empty() && self.missing_word.is_none() {
                 self.missing_word = Some(cell.into());
@@ -182,17 +201,21 @@ impl Column {
 
     /// Its name and all that is known. `whole` says that every row was read.
     pub fn line(&self, whole: bool) -> String {
-        let mut out = format!("{}: {}", quoted_unless_plain(&self.name), self.kind());
+        let mut out = format!("{}: {}", self.label, self.kind());
         if let Some(word) = &self.missing_word {
-            out.push_str(&format!(" (written {word})"));
+            out.push_str(&format!(" (written {word:?})"));
         }
         let could_be = &self.could_be;
         if self.present == 0 || could_be.bool || could_be.list || could_be.object {
             return out;
         }
         if could_be.float || could_be.comma {
-            if let (Some((_, least)), Some((_, greatest))) = (&self.least, &self.greatest) {
-                out.push_str(&format!(", {least} to {greatest}"));
+            match (&self.least, &self.greatest) {
+                (Some((_, least)), Some((_, greatest))) if least == greatest => {
+                    out.push_str(&format!(", always {least}"))
+                }
+                (Some((_, least)), Some((_, greatest))) => out.push_str(&format!(", {least} to {greatest}")),
+                _ => {}
             }
             return out;
         }
@@ -232,29 +255,29 @@ fn date_format(cell: &str) -> Option<&'static str> {
     }
 }
 
-/// A name as Python writes a string: what cannot be seen is escaped, so that the model can type it.
-pub(super) fn quoted(name: &str) -> String {
+/// A column name: a plain word as it is, anything else as a string.
+fn label(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_numeric());
+    match name.char_indices().nth(MAX_NAME) {
+        Some((end, _)) => quoted(&format!("{}…", &name[..end])),
+        None if plain && !name.is_empty() => name.into(),
+        None => quoted(name),
+    }
+}
+
+/// Text as Python writes a string; what cannot be seen is escaped, so that the model can type it.
+pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
-    for (at, c) in name.chars().enumerate() {
+    for c in text.chars() {
         match c {
-            _ if at == MAX_NAME => {
-                out.push('…');
-                break;
-            }
             '"' | '\\' => out.extend(['\\', c]),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if is_unseen(c) && u32::from(c) > 0xffff => out.push_str(&format!("\\U{:08x}", u32::from(c))),
-            c if is_unseen(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if is_hidden(c) && u32::from(c) > 0xffff => out.push_str(&format!("\\U{:08x}", u32::from(c))),
+            c if is_hidden(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => out.push(c),
         }
     }
     out + "\""
-}
-
-/// A name without quotation marks where it is a plain word.
-pub(super) fn quoted_unless_plain(name: &str) -> String {
-    let plain = !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(|c| c.is_alphanumeric() || c == '_');
-    if plain { name.into() } else { quoted(name) }
 }

@@ -1,5 +1,6 @@
 //! Tables as text: csv, tsv and their relatives, read as pandas reads them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
@@ -9,7 +10,7 @@ use csv::{ByteRecord, ReaderBuilder};
 
 use super::super::inputs::shown;
 use super::column::Column;
-use super::read::{self, Limited, MAX_COLUMNS, SAMPLE_ROWS, Table};
+use super::read::{self, Limited, MAX_COLUMNS, SAMPLE_ROWS, Table, count};
 
 /// How much of the beginning decides encoding and separator, in bytes.
 const HEAD: usize = 64 * 1024;
@@ -39,14 +40,13 @@ pub(super) fn read(path: &Path, until: Instant) -> io::Result<Table> {
             file.take(MAX_UTF16 - HEAD as u64).read_to_end(&mut head)?;
             let whole = (head.len() as u64) < MAX_UTF16;
             let text = decode_utf16(&head);
-            let start = &text.as_bytes()[..text.len().min(HEAD)];
-            let mut table = rows(start, io::empty().chain(Cursor::new(text.as_bytes())), until)?;
+            let mut table = rows(text.as_bytes(), io::empty(), until)?;
             table.whole &= whole;
             table.notes.insert(0, "encoding=\"utf-16\"".into());
             Ok(table)
         }
-        [0xef, 0xbb, 0xbf, rest @ ..] => rows(rest, Cursor::new(rest).chain(file), until),
-        all => rows(all, Cursor::new(all).chain(file), until),
+        [0xef, 0xbb, 0xbf, rest @ ..] => rows(rest, file, until),
+        all => rows(all, file, until),
     }
 }
 
@@ -60,10 +60,11 @@ fn decode_utf16(bytes: &[u8]) -> String {
     char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
-fn rows(head: &[u8], input: impl Read, until: Instant) -> io::Result<Table> {
-    let separator = sniff(head);
-    let (limited, gauge) = Limited::new(input, until);
-    let mut reader = builder(separator).buffer_capacity(BUFFER).from_reader(limited);
+/// Reads the head, which is in memory, and as much of the rest as the limits allow.
+fn rows(head: &[u8], rest: impl Read, until: Instant) -> io::Result<Table> {
+    let separator = sniff(&head[..head.len().min(HEAD)]);
+    let (rest, gauge) = Limited::new(rest, until);
+    let mut reader = builder(separator).buffer_capacity(BUFFER).from_reader(Cursor::new(head).chain(rest));
     let mut table = Table::default();
     let mut legacy = false;
     let mut long_rows = 0_u64;
@@ -75,11 +76,13 @@ fn rows(head: &[u8], input: impl Read, until: Instant) -> io::Result<Table> {
         if table.columns.is_empty() {
             fields = record.len();
             table.more_columns = fields.saturating_sub(MAX_COLUMNS);
-            let first: Vec<String> = cells.collect();
+            let first: Vec<Cow<str>> = cells.collect();
             let header = has_header(&first);
-            table.columns = names(&first, header).into_iter().take(MAX_COLUMNS).map(Column::new).collect();
-            if !header {
-                table.notes.push("no header line: header=None".into());
+            if header {
+                table.columns = names(&first).into_iter().take(MAX_COLUMNS).map(Column::new).collect();
+            } else {
+                table.columns = (0..fields.min(MAX_COLUMNS)).map(Column::numbered).collect();
+                table.notes.push("no header line: with header=None the columns are 0, 1, ...".into());
                 add_row(&mut table, first.into_iter());
             }
             continue;
@@ -99,13 +102,17 @@ fn rows(head: &[u8], input: impl Read, until: Instant) -> io::Result<Table> {
         b'\t' => table.notes.insert(0, "sep=\"\\t\"".into()),
         other => table.notes.insert(0, format!("sep=\"{}\"", char::from(other))),
     }
-    if long_rows > 0 {
-        table.notes.push(format!("{long_rows} rows have too many fields: on_bad_lines=\"skip\""));
+    if long_rows * 2 > table.rows {
+        table
+            .notes
+            .push("most rows have more fields than the first line: the table may begin below it, skiprows=".into());
+    } else if long_rows > 0 {
+        table.notes.push(format!("{} with too many fields: on_bad_lines=\"skip\"", count(long_rows, "row")));
     }
     Ok(table)
 }
 
-fn add_row(table: &mut Table, mut cells: impl Iterator<Item = String>) {
+fn add_row<'a>(table: &mut Table, mut cells: impl Iterator<Item = Cow<'a, str>>) {
     table.rows += 1;
     let mut sample = (table.samples.len() < SAMPLE_ROWS).then(Vec::new);
     for column in &mut table.columns {
@@ -120,7 +127,7 @@ fn add_row(table: &mut Table, mut cells: impl Iterator<Item = String>) {
 }
 
 /// A cell as text; bytes that are not UTF-8 are read as Latin-1, which has a character for each.
-fn decode(cell: &[u8], legacy: &mut bool) -> String {
+fn decode<'a>(cell: &'a [u8], legacy: &mut bool) -> Cow<'a, str> {
     match std::str::from_utf8(cell) {
         Ok(text) => text.into(),
         Err(_) => {
@@ -157,7 +164,7 @@ fn sniff(head: &[u8]) -> u8 {
 }
 
 /// A first row with a number in it is data, unless the numbers are years or count up as names made by a program do.
-fn has_header(first: &[String]) -> bool {
+fn has_header(first: &[Cow<str>]) -> bool {
     let numbers: Vec<f64> =
         first.iter().filter_map(|cell| cell.trim().parse().ok()).filter(|n: &f64| n.is_finite()).collect();
     let years = numbers.iter().all(|n| n.fract() == 0.0 && YEARS.contains(&(*n as i64)));
@@ -166,15 +173,11 @@ fn has_header(first: &[String]) -> bool {
 }
 
 /// Column names as pandas makes them: nothing becomes `Unnamed: 0`, a second `x` becomes `x.1`.
-fn names(first: &[String], header: bool) -> Vec<String> {
+fn names(first: &[Cow<str>]) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut names = Vec::new();
     for (at, cell) in first.iter().enumerate() {
-        let name = match (header, cell.as_str()) {
-            (false, _) => at.to_string(),
-            (true, "") => format!("Unnamed: {at}"),
-            (true, cell) => cell.into(),
-        };
+        let name = if cell.is_empty() { format!("Unnamed: {at}") } else { cell.to_string() };
         let numbered = (1..).map(|n: u32| format!("{name}.{n}"));
         let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name)).unwrap_or(name);
         taken.insert(free.clone());

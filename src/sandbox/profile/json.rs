@@ -2,7 +2,7 @@
 //! a key.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use std::time::Instant;
 
@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path, until: Instant) -> io::Result<Table> {
     Ok(rows.table)
 }
 
-fn first_byte(input: &mut impl Read) -> io::Result<Option<u8>> {
+fn first_byte(input: &mut impl BufRead) -> io::Result<Option<u8>> {
     for byte in input.bytes() {
         let byte = byte?;
         // White space, or a byte order mark.

@@ -15,8 +15,9 @@ use super::column::Column;
 /// Most bytes of a file that are read.
 pub(super) const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Longest record in bytes: a quotation mark that is never closed, or a whole JSON document that is one object.
-const MAX_RECORD: u64 = 8 * 1024 * 1024;
+/// Longest record in bytes: a quotation mark that is never closed, or a whole JSON document that is one object, which takes
+/// some twenty times as much memory.
+const MAX_RECORD: u64 = 4 * 1024 * 1024;
 
 /// Most columns that are followed.
 pub(super) const MAX_COLUMNS: usize = 1_000;
@@ -98,4 +99,9 @@ impl<R: Read> Read for Limited<R> {
         state.record.set(state.record.get() + count as u64);
         Ok(count)
     }
+}
+
+/// A number with its noun.
+pub(super) fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,0 +1,560 @@
+//! The driver: the one task that performs what [`Session::step`] decides, and turns what comes of it into records.
+//!
+//! It owns the log, the model stream and the sandbox of a session. User interfaces send it [`Command`]s and receive
+//! [`Record`]s; nothing else is shared. It decides nothing itself.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, FutureExt, Shared};
+use futures_util::stream::BoxStream;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::core::event::{
+    Call, Channel, Event, Failure, ModelFailure, ModelFailureKind, NoteKind, Outcome, Problem, Record, Reply,
+    ResultBundle, RunFinished, SCHEMA_VERSION, SessionInfo, Terms, TurnStatus,
+};
+use crate::core::session::{Effect, Run, Session};
+use crate::log::redact::Redactor;
+use crate::log::writer::LogWriter;
+use crate::model::{Candidate, ChatModel, Delta, Draft};
+use crate::sandbox::{Cell, Executor, Finished, OpenRequest, Output, Sandbox, SetupError};
+
+/// Pieces of a reply are put together for this long, so that a fast model does not write a record a token.
+const DELTA_BATCH: Duration = Duration::from_millis(30);
+
+/// An order from a user interface.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// The person says something; begins a turn.
+    Say(String),
+    /// Run what is proposed, as it is or edited, on exactly these terms.
+    Approve {
+        /// Which step.
+        step: u32,
+        /// Which attempt.
+        attempt: u32,
+        /// The text to run where it was changed.
+        edited: Option<String>,
+        /// Who approves.
+        by: String,
+        /// What the person saw beside the code.
+        terms: Terms,
+    },
+    /// Do not run what is proposed.
+    Reject {
+        /// Which step.
+        step: u32,
+        /// Which attempt.
+        attempt: u32,
+        /// Sent to the model; without one the turn ends.
+        reason: Option<String>,
+    },
+    /// Stop the reply or the run; a second one kills the run at once.
+    Interrupt,
+    /// End the session.
+    Shutdown,
+}
+
+/// What a session is made of.
+pub struct Parts {
+    /// What holds for the session.
+    pub info: SessionInfo,
+    /// The model.
+    pub model: Arc<dyn ChatModel>,
+    /// Called when the model turned out to need text mode.
+    pub remember_text_mode: Box<dyn Fn() + Send>,
+    /// Where code runs.
+    pub executor: Arc<dyn Executor>,
+    /// What the sandbox is opened with.
+    pub open: OpenRequest,
+    /// What the model is told about the inputs.
+    pub profile: String,
+    /// The log.
+    pub log: LogWriter,
+    /// Blacks out keys on their way into the log.
+    pub redactor: Redactor,
+}
+
+type Opening = Shared<BoxFuture<'static, Result<Arc<dyn Sandbox>, SetupError>>>;
+
+/// Runs a session until it is told to shut down or nobody listens any more.
+pub async fn run(parts: Parts, mut commands: mpsc::Receiver<Command>, records: mpsc::Sender<Record>) {
+    let mut agent = Agent {
+        session: Session::default(),
+        effects: VecDeque::new(),
+        activity: Activity::Idle,
+        sandbox: None,
+        started: Instant::now(),
+        records,
+        model: parts.model,
+        remember_text_mode: parts.remember_text_mode,
+        executor: parts.executor,
+        open: parts.open,
+        log: parts.log,
+        redactor: parts.redactor,
+    };
+    agent.begin(parts.info, parts.profile).await;
+    loop {
+        while let Some(effect) = agent.effects.pop_front() {
+            agent.perform(effect).await;
+        }
+        tokio::select! {
+            biased;
+            command = commands.recv() => match command {
+                None | Some(Command::Shutdown) => break,
+                Some(command) => agent.command(command).await,
+            },
+            happened = next(&mut agent.activity) => agent.happened(happened).await,
+        }
+    }
+    agent.end().await;
+}
+
+struct Agent {
+    session: Session,
+    effects: VecDeque<Effect>,
+    activity: Activity,
+    sandbox: Option<Opening>,
+    started: Instant,
+    records: mpsc::Sender<Record>,
+    model: Arc<dyn ChatModel>,
+    remember_text_mode: Box<dyn Fn() + Send>,
+    executor: Arc<dyn Executor>,
+    open: OpenRequest,
+    log: LogWriter,
+    redactor: Redactor,
+}
+
+/// What is being waited for.
+enum Activity {
+    Idle,
+    /// The model writes.
+    Thinking {
+        stream: BoxStream<'static, Delta>,
+        batch: Batch,
+        said: String,
+    },
+    /// Code that was no clean call is compiled.
+    Gating {
+        gate: BoxFuture<'static, Result<Reply, SetupError>>,
+        said: String,
+    },
+    /// The sandbox opens.
+    Starting {
+        run: Run,
+        opening: Opening,
+    },
+    /// Code runs.
+    Running {
+        run: Run,
+        sandbox: Arc<dyn Sandbox>,
+        output: mpsc::Receiver<Output>,
+    },
+}
+
+enum Happened {
+    Delta(Option<Delta>),
+    BatchDue,
+    Gated(Result<Reply, SetupError>),
+    Opened(Result<Arc<dyn Sandbox>, SetupError>),
+    Output(Option<Output>),
+}
+
+/// Pieces of one channel that were not recorded yet.
+#[derive(Default)]
+struct Batch {
+    pending: Option<(Channel, String)>,
+    due: Option<Instant>,
+}
+
+impl Batch {
+    /// Adds a piece; gives back what must be recorded before it.
+    fn push(&mut self, channel: Channel, text: &str) -> Option<Event> {
+        if let Some((same, pending)) = &mut self.pending
+            && *same == channel
+        {
+            pending.push_str(text);
+            return None;
+        }
+        let before = self.take();
+        self.pending = Some((channel, text.to_string()));
+        self.due = Some(Instant::now() + DELTA_BATCH);
+        before
+    }
+
+    fn take(&mut self) -> Option<Event> {
+        self.due = None;
+        self.pending.take().map(|(channel, text)| Event::ModelDelta { channel, text })
+    }
+}
+
+/// Waits for the next thing to happen. Dropping it loses nothing.
+async fn next(activity: &mut Activity) -> Happened {
+    match activity {
+        Activity::Idle => std::future::pending().await,
+        Activity::Thinking { stream, batch, .. } => match batch.due {
+            Some(due) => tokio::select! {
+                delta = stream.next() => Happened::Delta(delta),
+                () = tokio::time::sleep_until(due) => Happened::BatchDue,
+            },
+            None => Happened::Delta(stream.next().await),
+        },
+        Activity::Gating { gate, .. } => Happened::Gated(gate.await),
+        Activity::Starting { opening, .. } => Happened::Opened(opening.clone().await),
+        Activity::Running { output, .. } => Happened::Output(output.recv().await),
+    }
+}
+
+impl Agent {
+    async fn begin(&mut self, info: SessionInfo, profile: String) {
+        self.record(Event::SessionStarted(Box::new(info))).await;
+        let files = self.open.inputs.files.len() as u64;
+        let bytes = self.open.inputs.files.iter().map(|f| f.bytes).sum();
+        self.record(Event::InputsListed { files, bytes, profile }).await;
+        for text in self.open.inputs.notes.clone() {
+            self.record(Event::Note { kind: NoteKind::Warning, text }).await;
+        }
+    }
+
+    async fn end(mut self) {
+        if let Some(opening) = self.sandbox.take()
+            && let Ok(sandbox) = opening.await
+        {
+            sandbox.close().await;
+        }
+        self.record(Event::SessionEnded { reason: "closed".into() }).await;
+        let _ = self.log.close().await;
+    }
+
+    /// Logs a fact, shows it, and takes what it asks for.
+    async fn record(&mut self, event: Event) {
+        let at_ms = self.started.elapsed().as_millis() as u64;
+        let record = Record { v: SCHEMA_VERSION, seq: self.log.next_seq(), at_ms, event };
+        // What cannot be taken now makes the next barrier fail, and then nothing runs.
+        let _ = self.log.append(&Record { event: self.redactor.event(record.event.clone()), ..record }).await;
+        let effects = self.session.step(&record.event);
+        // Nobody listening is no reason to lose the log.
+        let _ = self.records.send(record).await;
+        self.effects.extend(effects);
+    }
+
+    async fn note(&mut self, kind: NoteKind, text: String) {
+        self.record(Event::Note { kind, text }).await;
+    }
+
+    async fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Emit(event) => {
+                let text_mode = matches!(event, Event::Note { kind: NoteKind::TextMode, .. });
+                self.record(event).await;
+                if text_mode {
+                    (self.remember_text_mode)();
+                }
+            }
+            Effect::CallModel(prompt) => {
+                // Opened now, the sandbox is ready before the model has written its first line.
+                let _ = self.opening();
+                let stream = self.model.stream(prompt);
+                self.activity = Activity::Thinking { stream, batch: Batch::default(), said: String::new() };
+            }
+            Effect::Run(run) => {
+                let opening = self.opening();
+                self.activity = Activity::Starting { run, opening };
+            }
+        }
+    }
+
+    fn opening(&mut self) -> Opening {
+        let executor = &self.executor;
+        let open = &self.open;
+        let opening = self.sandbox.get_or_insert_with(|| {
+            let opening = executor.open(open.clone()).map(|r| r.map(Arc::from)).boxed().shared();
+            // Polled in the background too, or it would not begin before it is waited for.
+            tokio::spawn(opening.clone());
+            opening
+        });
+        opening.clone()
+    }
+
+    // ---- orders ------------------------------------------------------------------------------------------------------
+
+    async fn command(&mut self, command: Command) {
+        match command {
+            Command::Say(text) => {
+                self.record(Event::UserSaid { text }).await;
+                self.sync().await;
+            }
+            Command::Approve { step, attempt, edited, by, terms } => {
+                self.record(Event::CodeApproved { step, attempt, edited, by, terms }).await;
+            }
+            Command::Reject { step, attempt, reason } => {
+                self.record(Event::CodeRejected { step, attempt, reason }).await;
+            }
+            Command::Interrupt => self.interrupt().await,
+            Command::Shutdown => {}
+        }
+    }
+
+    async fn interrupt(&mut self) {
+        match &mut self.activity {
+            Activity::Idle => {
+                if let Some((step, attempt)) = self.session.proposal().map(|p| (p.step, p.attempt)) {
+                    self.record(Event::CodeRejected { step, attempt, reason: None }).await;
+                }
+            }
+            Activity::Thinking { said, .. } | Activity::Gating { said, .. } => {
+                let partial = std::mem::take(said);
+                self.flush_batch().await;
+                self.activity = Activity::Idle;
+                let failure = Failure::new("interrupted by the user", "", "");
+                let failed = ModelFailure { kind: ModelFailureKind::Interrupted, failure, partial };
+                self.record(Event::ModelFailed(failed)).await;
+            }
+            Activity::Starting { run, .. } => {
+                let run = run.clone();
+                self.finish_unstarted(&run, Outcome::Cancelled).await;
+            }
+            Activity::Running { sandbox, .. } => sandbox.interrupt(),
+        }
+    }
+
+    // ---- what happened -----------------------------------------------------------------------------------------------
+
+    async fn happened(&mut self, happened: Happened) {
+        match happened {
+            Happened::Delta(Some(delta)) => self.delta(delta).await,
+            Happened::Delta(None) => {
+                let failure = Failure::new("the model's reply has no end", "", "");
+                self.delta(Delta::Failed(ModelFailure {
+                    kind: ModelFailureKind::BrokeOff,
+                    failure,
+                    partial: String::new(),
+                }))
+                .await;
+            }
+            Happened::BatchDue => self.flush_batch().await,
+            Happened::Gated(Ok(reply)) => {
+                self.activity = Activity::Idle;
+                self.record(Event::ModelReplied(Box::new(reply))).await;
+            }
+            Happened::Gated(Err(error)) => {
+                self.activity = Activity::Idle;
+                self.sandbox = None;
+                self.sandbox_failed(&error.failure).await;
+            }
+            Happened::Opened(opened) => self.opened(opened).await,
+            Happened::Output(output) => self.output(output).await,
+        }
+    }
+
+    async fn flush_batch(&mut self) {
+        if let Activity::Thinking { batch, .. } = &mut self.activity
+            && let Some(event) = batch.take()
+        {
+            self.record(event).await;
+        }
+    }
+
+    async fn delta(&mut self, delta: Delta) {
+        match delta {
+            Delta::Status(text) => {
+                let kind = if text.starts_with("warning") { NoteKind::Warning } else { NoteKind::Progress };
+                self.note(kind, text).await;
+            }
+            Delta::Piece(channel, text) => {
+                let Activity::Thinking { batch, said, .. } = &mut self.activity else { return };
+                if channel == Channel::Text {
+                    said.push_str(&text);
+                }
+                if let Some(event) = batch.push(channel, &text) {
+                    self.record(event).await;
+                }
+            }
+            Delta::Done(draft) => {
+                self.flush_batch().await;
+                self.drafted(*draft).await;
+            }
+            Delta::Failed(failure) => {
+                self.flush_batch().await;
+                self.activity = Activity::Idle;
+                self.record(Event::ModelFailed(failure)).await;
+            }
+        }
+    }
+
+    async fn drafted(&mut self, draft: Draft) {
+        if draft.candidates.iter().any(|c| c.gate) {
+            let said = draft.reply.text.clone();
+            let gate = gate(self.opening(), draft).boxed();
+            self.activity = Activity::Gating { gate, said };
+            return;
+        }
+        self.activity = Activity::Idle;
+        let mut reply = draft.reply;
+        reply.calls = draft.candidates.into_iter().filter_map(ungated).collect();
+        self.record(Event::ModelReplied(Box::new(reply))).await;
+    }
+
+    async fn sandbox_failed(&mut self, failure: &Failure) {
+        self.explain(failure).await;
+        let (status, answer) = (TurnStatus::SandboxError, failure.to_string());
+        self.record(Event::TurnEnded { status, answer, unrepaired: false }).await;
+    }
+
+    /// Puts the remedy where the person sees it.
+    async fn explain(&mut self, failure: &Failure) {
+        if !failure.hint.is_empty() {
+            self.note(NoteKind::Warning, format!("{failure}\nhint: {}", failure.hint)).await;
+        }
+    }
+
+    async fn opened(&mut self, opened: Result<Arc<dyn Sandbox>, SetupError>) {
+        let Activity::Starting { run, .. } = std::mem::replace(&mut self.activity, Activity::Idle) else { return };
+        let sandbox = match opened {
+            Ok(sandbox) => sandbox,
+            Err(SetupError { failure, missing }) => {
+                self.sandbox = None;
+                self.finish_unstarted(&run, Outcome::SetupFailed { failure, missing }).await;
+                return;
+            }
+        };
+        let (step, attempt, terms) = (run.step, run.attempt, run.terms.clone());
+        self.record(Event::RunStarted { step, attempt, terms, runtime: sandbox.runtime() }).await;
+        // Nothing runs that the log might not show.
+        if let Err(failure) = self.log.barrier().await {
+            self.finish_unstarted(&run, Outcome::SetupFailed { failure, missing: false }).await;
+            return;
+        }
+        let cell = Cell { number: run.cell, code: run.code.clone(), timeout_seconds: run.terms.timeout_seconds };
+        let output = sandbox.run(cell);
+        self.activity = Activity::Running { run, sandbox, output };
+    }
+
+    async fn output(&mut self, output: Option<Output>) {
+        let Activity::Running { run, .. } = &self.activity else { return };
+        let step = run.step;
+        match output {
+            Some(Output::Started) => {}
+            Some(Output::Notice(kind, text)) => self.note(kind, text).await,
+            Some(Output::Text { stream, text, dropped }) => {
+                self.record(Event::RunOutput { step, stream, text, dropped }).await;
+            }
+            Some(Output::Value(value)) => {
+                let png = value.png.and_then(|png| self.log.blobs()?.put(&png).ok());
+                let result = ResultBundle { last: value.last, text: value.text, table: value.table, png };
+                self.record(Event::RunResult { step, result }).await;
+            }
+            Some(Output::Finished(finished)) => {
+                let run = run.clone();
+                self.finished(&run, *finished).await;
+            }
+            None => {
+                let run = run.clone();
+                self.sandbox = None;
+                let failure = Failure::new("the sandbox went away", "", "ask again to start a new one");
+                self.finish_unstarted(&run, Outcome::BackendLost { failure, missing: false }).await;
+            }
+        }
+    }
+
+    async fn finished(&mut self, run: &Run, finished: Finished) {
+        self.activity = Activity::Idle;
+        let stdout_blob = self.keep_spool(finished.stdout_spool);
+        let stderr_blob = self.keep_spool(finished.stderr_spool);
+        if let Outcome::BackendLost { failure, .. } | Outcome::SetupFailed { failure, .. } = &finished.outcome {
+            self.explain(&failure.clone()).await;
+        }
+        let artifacts = finished.artifacts.clone();
+        self.record(Event::RunFinished(Box::new(RunFinished {
+            step: run.step,
+            attempt: run.attempt,
+            exit_code: finished.outcome.exit_code(),
+            outcome: finished.outcome,
+            took_ms: finished.took_ms,
+            peak_bytes: finished.peak_bytes,
+            variables_lost: finished.variables_lost,
+            artifacts: finished.artifacts,
+            notes: finished.notes,
+            stdout_blob,
+            stderr_blob,
+        })))
+        .await;
+        for artifact in artifacts {
+            let (step, name, bytes) = (run.step, artifact.name, artifact.bytes);
+            self.record(Event::ArtifactSaved { step, name, bytes }).await;
+        }
+        self.sync().await;
+    }
+
+    /// Output that is longer than its records becomes a blob of the session.
+    fn keep_spool(&mut self, path: Option<PathBuf>) -> Option<String> {
+        let path = path?;
+        let name = self.log.blobs().and_then(|blobs| blobs.put_text_file(&path, &mut self.redactor).ok());
+        let _ = std::fs::remove_file(&path);
+        name
+    }
+
+    /// The end of a run that never began.
+    async fn finish_unstarted(&mut self, run: &Run, outcome: Outcome) {
+        self.finished(run, Finished::new(outcome)).await;
+    }
+
+    /// A barrier whose failure is shown; the next run will refuse to start.
+    async fn sync(&mut self) {
+        if let Err(failure) = self.log.barrier().await {
+            self.explain(&failure).await;
+        }
+    }
+}
+
+fn ungated(candidate: Candidate) -> Option<Call> {
+    let code = candidate.readings.into_iter().next()?;
+    Some(Call {
+        id: candidate.id,
+        code,
+        timeout_seconds: candidate.timeout_seconds,
+        how: candidate.how,
+        raw: candidate.raw,
+    })
+}
+
+/// Lets only code through that Python compiles, where it was not a clean call.
+async fn gate(opening: Opening, draft: Draft) -> Result<Reply, SetupError> {
+    let sandbox = opening.await?;
+    let mut reply = draft.reply;
+    for candidate in draft.candidates {
+        if !candidate.gate {
+            reply.calls.extend(ungated(candidate));
+            continue;
+        }
+        let mut first_error = None;
+        let mut compiled = None;
+        for reading in &candidate.readings {
+            match sandbox.check(reading.clone()).await?.error {
+                None => {
+                    compiled = Some(reading.clone());
+                    break;
+                }
+                Some((line, message)) => {
+                    first_error.get_or_insert(format!("line {line}: {message}"));
+                }
+            }
+        }
+        match compiled {
+            Some(code) => reply.calls.extend(ungated(Candidate { readings: vec![code], ..candidate })),
+            None if candidate.or_text => {
+                reply.text.push_str(candidate.raw.as_deref().unwrap_or_default());
+            }
+            None => {
+                let why = format!("the code does not compile, {}", first_error.unwrap_or_default());
+                reply.problem = Some(Problem::BrokenCall { why });
+            }
+        }
+    }
+    Ok(reply)
+}

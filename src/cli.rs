@@ -1,0 +1,213 @@
+//! Arguments of the command line, and what they mean for the configuration.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, Sources};
+use crate::error::{Error, Result};
+
+/// Ask a question about data; a language model writes Python, a sandbox runs it, failures are repaired.
+#[derive(Debug, Parser)]
+#[command(name = "sandscript", version, max_term_width = 100, arg_required_else_help = true, args_override_self = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Options of every command.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Answer one question without a screen: progress on standard error, the answer on standard output
+    Exec(Exec),
+    /// List and show earlier sessions
+    #[command(subcommand)]
+    Sessions(Sessions),
+    /// Show where the configuration is and what holds
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+/// `exec`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 answered, 1 internal error, 2 usage or configuration, 3 model unreachable or failed, \
+4 retries or steps used up, 5 no usable sandbox, 6 an approval was needed that exec may not give, 124 --deadline reached, \
+130 interrupted."
+)]
+pub struct Exec {
+    /// The question; `-` reads it from standard input
+    pub prompt: String,
+    /// Print every record as a JSON line instead of the answer
+    #[arg(long)]
+    pub json: bool,
+    /// Also write the answer to FILE
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Save the files the code makes into DIR
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Stop after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub deadline: Option<u64>,
+    /// Times failed code is sent back to the model, per step
+    #[arg(long, value_name = "N")]
+    pub max_retries: Option<u32>,
+    /// Run code although the executor does not isolate it from your files
+    #[arg(long)]
+    pub allow_unsandboxed: bool,
+    /// Keep no session log
+    #[arg(long)]
+    pub ephemeral: bool,
+}
+
+/// `sessions`.
+#[derive(Debug, Subcommand)]
+pub enum Sessions {
+    /// List sessions, newest first
+    List {
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 20)]
+        limit: usize,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what happened in a session
+    Show {
+        /// Session id, the beginning of one, or `last`
+        session: String,
+        /// Print the records as they are in the log
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `config`.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the path of the configuration file
+    Path,
+    /// Print every key with the value that holds
+    Show,
+    /// Write a configuration file with every key at its default
+    Init,
+}
+
+/// Options of every command.
+#[derive(Debug, Default, Args)]
+pub struct Common {
+    /// Model name
+    #[arg(short, long, global = true, value_name = "NAME", help_heading = "Common options")]
+    pub model: Option<String>,
+    /// Address of the model server
+    #[arg(long, global = true, value_name = "URL", help_heading = "Common options")]
+    pub base_url: Option<String>,
+    /// Where code runs
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Common options")]
+    pub executor: Option<String>,
+    /// Python interpreter
+    #[arg(long, global = true, value_name = "PATH", help_heading = "Common options")]
+    pub python: Option<String>,
+    /// Named set of limits, such as `strict`
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Common options")]
+    pub profile: Option<String>,
+    /// Work in this folder
+    #[arg(short = 'C', long = "cd", global = true, value_name = "DIR", help_heading = "Common options")]
+    pub folder: Option<PathBuf>,
+    /// Further input file or folder; may be repeated
+    #[arg(long, global = true, value_name = "PATH", help_heading = "Common options")]
+    pub data: Vec<PathBuf>,
+    /// Time limit of a run, seconds
+    #[arg(long, global = true, value_name = "SECONDS", help_heading = "Common options")]
+    pub timeout: Option<u64>,
+    /// Memory limit of a run, such as `512M` or `1G`
+    #[arg(long, global = true, value_name = "SIZE", help_heading = "Common options")]
+    pub memory: Option<String>,
+    /// Configuration file
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
+    pub config: Option<PathBuf>,
+    /// Set one configuration key; may be repeated
+    #[arg(short = 'c', global = true, value_name = "KEY=VALUE", help_heading = "Common options")]
+    pub settings: Vec<String>,
+}
+
+impl Common {
+    /// The configuration these options ask for.
+    pub fn load(&self, environment: Vec<(String, String)>, default_file: Option<PathBuf>) -> Result<Config> {
+        let mut settings = Vec::new();
+        for text in &self.settings {
+            let (key, value) = text.split_once('=').ok_or_else(|| {
+                Error::usage(format!("bad setting '{text}'"), "there is no '='", "write -c policy.timeout_seconds=30")
+            })?;
+            settings.push((key.trim().to_string(), value.trim().to_string()));
+        }
+        let mut set = |key: &str, value: &Option<String>| {
+            settings.extend(value.iter().map(|v| (key.to_string(), v.clone())));
+        };
+        set("model.name", &self.model);
+        set("model.base_url", &self.base_url);
+        set("sandbox.executor", &self.executor);
+        set("sandbox.python", &self.python);
+        set("policy.timeout_seconds", &self.timeout.map(|n| n.to_string()));
+        let memory = self.memory.as_deref().map(parse_size).transpose()?;
+        set("policy.max_memory_bytes", &memory.map(|n| n.to_string()));
+        let sources =
+            Sources { file: self.config.clone(), default_file, environment, settings, profile: self.profile.clone() };
+        Config::load(&sources)
+    }
+}
+
+/// `512M`, `1G`, `1GiB`, `1048576`: bytes, with binary units.
+fn parse_size(text: &str) -> Result<u64> {
+    let wrong = || Error::usage(format!("bad size '{text}'"), "", "write bytes, or a number with K, M or G");
+    let digits = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.trim()[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1024,
+        "m" | "mb" | "mib" => 1024 * 1024,
+        "g" | "gb" | "gib" => 1024 * 1024 * 1024,
+        _ => return Err(wrong()),
+    };
+    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        assert_eq!(parse_size("512M").unwrap(), 512 << 20);
+        assert_eq!(parse_size("1GiB").unwrap(), 1 << 30);
+        assert_eq!(parse_size("7").unwrap(), 7);
+        for bad in ["", "M", "1T", "-1", "1.5G", "99999999999G", "é"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn flags_win_over_settings() {
+        let common = Common {
+            timeout: Some(30),
+            memory: Some("1G".into()),
+            settings: vec!["policy.timeout_seconds=5".into(), "agent.max_steps=7".into()],
+            ..Common::default()
+        };
+        let config = common.load(vec![], None).unwrap();
+        assert_eq!((config.policy.timeout_seconds, config.agent.max_steps), (30, 7));
+        let common = Common { settings: vec!["nonsense".into()], ..Common::default() };
+        assert!(common.load(vec![], None).is_err());
+    }
+}

@@ -1,0 +1,58 @@
+//! `sandscript config`: where the configuration is and what holds.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::cli::{Common, ConfigCommand};
+use crate::config::Config;
+use crate::core::clean::Clean;
+use crate::error::{Error, Kind, Result};
+use crate::places::Places;
+
+/// Runs the command.
+pub fn run(command: &ConfigCommand, common: &Common, places: &Places) -> Result<()> {
+    let file = common.config.as_ref().unwrap_or(&places.config_file);
+    match command {
+        ConfigCommand::Path => print(&format!("{}\n", file.display())),
+        ConfigCommand::Show => {
+            let config = common.load(places.variables.clone(), Some(places.config_file.clone()))?;
+            let text = toml::to_string_pretty(&config).map_err(|e| {
+                Error::new(
+                    Kind::Internal,
+                    "the configuration cannot be shown",
+                    e.to_string(),
+                    "this is a bug; please report it",
+                )
+            })?;
+            print(&text);
+        }
+        ConfigCommand::Init => {
+            init(file)?;
+            print(&format!("wrote {}\n", file.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the example, never over an existing file.
+fn init(file: &std::path::Path) -> Result<()> {
+    let failed = |e: std::io::Error| {
+        let hint = if e.kind() == std::io::ErrorKind::AlreadyExists {
+            "edit it, or move it away first"
+        } else {
+            "choose another place with --config FILE"
+        };
+        Error::usage(format!("cannot write {}", file.display()), e.to_string(), hint)
+    };
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    let mut created = options.write(true).create_new(true).mode(0o600).open(file).map_err(failed)?;
+    created.write_all(Config::example().as_bytes()).map_err(failed)
+}
+
+fn print(text: &str) {
+    // A reader that went away is no error of ours.
+    let _ = std::io::stdout().write_all(Clean::text(text).as_str().as_bytes());
+}

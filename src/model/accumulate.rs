@@ -1,1 +1,0 @@
-//! Deltas of a stream, put together into one reply.

@@ -1,1 +1,0 @@
-//! Code in replies that are no clean calls.

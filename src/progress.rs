@@ -1,0 +1,163 @@
+//! What `exec` shows on a terminal while it works: finished things as lines, and one line that is drawn again for what is
+//! going on. On anything but a terminal it shows nothing.
+
+use std::io::Write;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::core::clean::Clean;
+use crate::core::event::{Channel, Event, NoteKind};
+use crate::show;
+
+/// How often the line is drawn again while something goes on.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Waiting shorter than this is not worth a line.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// Bytes of a token, for the count while the model writes.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// Longest line drawn again, characters: longer ones would wrap and could not be erased.
+const WIDTH: usize = 78;
+
+/// The view on standard error.
+pub struct Progress {
+    terminal: bool,
+    now: Option<Now>,
+    drawn: bool,
+    next_draw: Instant,
+    retry: Option<String>,
+    max_retries: u32,
+}
+
+/// What is going on.
+struct Now {
+    since: Instant,
+    what: What,
+}
+
+enum What {
+    Waiting(String),
+    Writing { code: bool, bytes: usize },
+    Running { limit: u64 },
+}
+
+impl Progress {
+    /// A view that shows nothing unless `terminal`.
+    pub fn new(terminal: bool) -> Self {
+        Self { terminal, now: None, drawn: false, next_draw: Instant::now(), retry: None, max_retries: 0 }
+    }
+
+    /// Something before the session takes time.
+    pub fn waiting(&mut self, text: &str) {
+        self.go_on(What::Waiting(text.to_string()));
+        self.draw();
+    }
+
+    /// A record came.
+    pub fn record(&mut self, event: &Event) {
+        if !self.terminal {
+            return;
+        }
+        match event {
+            Event::SessionStarted(info) => self.max_retries = info.max_retries,
+            Event::UserSaid { .. } => self.go_on(What::Waiting("waiting for the model".into())),
+            Event::ModelDelta { channel, text } => return self.delta(*channel, text),
+            Event::Note { kind: NoteKind::Progress, text } => return self.waiting(text),
+            Event::CodeProposed(proposal) => {
+                let retry = proposal.attempt - 1;
+                self.retry = (retry > 0).then(|| format!("retry {retry}/{}", self.max_retries));
+            }
+            Event::RunStarted { terms, .. } => self.go_on(What::Running { limit: terms.timeout_seconds }),
+            Event::RunFinished(_) => self.go_on(What::Waiting("waiting for the model".into())),
+            Event::TurnEnded { .. } => self.now = None,
+            Event::InputsListed { .. }
+            | Event::ModelReplied(_)
+            | Event::ModelFailed(_)
+            | Event::CodeApproved { .. }
+            | Event::CodeRejected { .. }
+            | Event::RunOutput { .. }
+            | Event::RunResult { .. }
+            | Event::ArtifactSaved { .. }
+            | Event::Note { .. }
+            | Event::SessionEnded { .. } => {}
+        }
+        let text = match event {
+            // Said again with its hint when the command ends.
+            Event::ModelFailed(_) => String::new(),
+            other => show::event(other, false),
+        };
+        self.line(&text);
+    }
+
+    fn delta(&mut self, channel: Channel, text: &str) {
+        let code = channel == Channel::Code;
+        match &mut self.now {
+            Some(Now { what: What::Writing { code: same, bytes }, .. }) if *same == code => *bytes += text.len(),
+            Some(_) | None => self.go_on(What::Writing { code, bytes: text.len() }),
+        }
+    }
+
+    fn go_on(&mut self, what: What) {
+        if let (Some(Now { what: What::Waiting(_), .. }), What::Waiting(_)) = (&self.now, &what) {
+            if let Some(now) = &mut self.now {
+                now.what = what;
+            }
+            return;
+        }
+        self.now = Some(Now { since: Instant::now(), what });
+    }
+
+    /// Prints a finished thing.
+    pub fn line(&mut self, text: &str) {
+        if self.terminal && !text.is_empty() {
+            self.clear();
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+    }
+
+    /// Erases the line that is drawn again.
+    pub fn clear(&mut self) {
+        if self.drawn {
+            self.drawn = false;
+            let _ = std::io::stderr().write_all(b"\r\x1b[K");
+        }
+    }
+
+    /// Waits until the line should be drawn again, and draws it. Never, where nothing goes on.
+    pub async fn tick(&mut self) {
+        if !self.terminal || self.now.is_none() {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep_until(self.next_draw).await;
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        self.next_draw = Instant::now() + TICK;
+        let Some(now) = &self.now else { return };
+        let elapsed = now.since.elapsed();
+        if !self.terminal || elapsed < QUIET && !self.drawn {
+            return;
+        }
+        let seconds = elapsed.as_secs_f64();
+        let mut text = match &now.what {
+            What::Waiting(what) => format!("{what} · {seconds:.0} s"),
+            What::Writing { code, bytes } => {
+                let tokens = bytes / BYTES_PER_TOKEN;
+                let what = if *code { "writing code" } else { "writing" };
+                format!("{what} · {tokens} tokens · {:.0}/s", tokens as f64 / seconds.max(0.1))
+            }
+            What::Running { limit } => format!("running {seconds:.1} s of {limit} s"),
+        };
+        if let Some(retry) = &self.retry {
+            text.push_str(&format!(" · {retry}"));
+        }
+        text.push_str(" · Ctrl-C stops");
+        let text: String = Clean::line(&text).to_string().chars().take(WIDTH).collect();
+        let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+        self.drawn = true;
+    }
+}

@@ -1,0 +1,90 @@
+//! `sandscript sessions`: the list of sessions, and one of them as text.
+
+use std::io::Write;
+
+use serde_json::json;
+
+use crate::cli::Sessions;
+use crate::core::clean::Clean;
+use crate::core::render::mib;
+use crate::error::{Error, Kind, Result};
+use crate::log::line;
+use crate::log::list::{self, SessionSummary, State};
+use crate::log::reader::{Entry, Reader};
+use crate::places::Places;
+use crate::show;
+
+/// Runs the command.
+pub fn run(command: &Sessions, places: &Places) -> Result<()> {
+    match command {
+        Sessions::List { limit, json } => {
+            let mut sessions = list::list(&places.data).take(*limit).peekable();
+            if sessions.peek().is_none() && !json {
+                print("no sessions yet\n");
+            }
+            for session in sessions {
+                if !print(&if *json { json_line(&session) } else { text_line(&session) }) {
+                    break;
+                }
+            }
+            Ok(())
+        }
+        Sessions::Show { session, json } => show_session(session, *json, places),
+    }
+}
+
+fn show_session(name: &str, json: bool, places: &Places) -> Result<()> {
+    let failed = |failure| Error { kind: Kind::Usage, failure };
+    let folder = list::find(&places.data, name).map_err(failed)?;
+    let mut reader = Reader::open(&folder).map_err(failed)?;
+    for entry in &mut reader {
+        let text = match (&entry, json) {
+            (Entry::Known(record), true) => line::encode(record).unwrap_or_default(),
+            (Entry::Known(record), false) => show::event(&record.event, true),
+            (Entry::Unknown { line, .. }, true) => format!("{}\n", Clean::line(line)),
+            (Entry::Unknown { kind, .. }, false) => format!("· a record of the unknown type {}\n", Clean::line(kind)),
+        };
+        if !print(&text) {
+            return Ok(());
+        }
+    }
+    let report = reader.finish();
+    if json {
+        return Ok(());
+    }
+    if let Some(step) = report.open_run {
+        print(&format!("\nstep {step} was interrupted by a crash; its end is not known\n"));
+    }
+    for warning in &report.warnings {
+        print(&format!("warning: {}\n", Clean::line(warning)));
+    }
+    Ok(())
+}
+
+fn text_line(s: &SessionSummary) -> String {
+    let state = match s.state {
+        State::Open => " · open",
+        State::Ended => "",
+        State::Crashed => " · crashed",
+    };
+    format!("{}  {}  {}{state}\n    {}\n", s.id, s.model, mib(s.bytes), s.title)
+}
+
+fn json_line(s: &SessionSummary) -> String {
+    let state = match s.state {
+        State::Open => "open",
+        State::Ended => "ended",
+        State::Crashed => "crashed",
+    };
+    let value = json!({
+        "id": s.id, "started": s.started.as_str(), "folder": s.folder.as_str(), "model": s.model.as_str(),
+        "title": s.title.as_str(), "turns": s.turns, "status": s.status, "bytes": s.bytes, "state": state,
+        "path": s.path.display().to_string(),
+    });
+    format!("{value}\n")
+}
+
+/// False when nobody reads any more.
+fn print(text: &str) -> bool {
+    std::io::stdout().write_all(text.as_bytes()).is_ok()
+}
