@@ -351,6 +351,11 @@ class Worker:
         self.names = False  # variables of theirs live in it
         self.interrupted = False  # an interrupt of the last cell may still be on its way
 
+    def kill(self, number):
+        """Never once it is reaped: the process number may be a stranger's."""
+        if self.status is None:
+            kill(self.pid, number)
+
     def close(self):
         for fd in (self.streams[0].fd, self.streams[1].fd, self.said, self.told.fd):
             os.close(fd)
@@ -486,13 +491,14 @@ class Supervisor:
     def start(self, body):
         number, limit = int.from_bytes(body[:4], "big"), int.from_bytes(body[4:12], "big") / 1000
         self.reap()
-        worker = self.worker if self.worker.status is None else self.replace()
+        if self.worker.status is not None:  # it went between two cells
+            self.lost = self.lost or self.worker.names
+            self.replace()
+        worker = self.worker
         for stream in worker.streams:
             stream.reset()
         proc = "/proc/%d/" % worker.pid
         try:
-            with open(proc + "clear_refs", "wb", 0) as file:
-                file.write(b"5")  # peak memory counts from here
             fields = slurp(proc + "stat").rpartition(b")")[2].split()
             used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
             hard = resource.prlimit(worker.pid, resource.RLIMIT_CPU)[1]
@@ -501,23 +507,25 @@ class Supervisor:
                 hard = resource.prlimit(worker.pid, resource.RLIMIT_NPROC)[1]
                 most = threads_of_user() + self.limits["procs"]
                 resource.prlimit(worker.pid, resource.RLIMIT_NPROC, (most if hard < 0 else min(most, hard), hard))
+            with open(proc + "clear_refs", "wb", 0) as file:
+                file.write(b"5")  # peak memory counts from here
         except (OSError, ValueError, IndexError, AttributeError, OverflowError):
             pass  # not this system, or it hides itself: the wall clock holds
         self.outbox.put(frame(b"S", body[:4]))
         self.run = Run(number, limit, monotonic())
         worker.told.put(frame(b"R", bytes((worker.interrupted,)) + body[:4] + body[12:]))
-        kill(worker.pid, signal.SIGCONT)
+        worker.kill(signal.SIGCONT)
 
     def stop(self, reason):
         """First an interrupt, which leaves the variables; two seconds later or when asked again the kill."""
         run = self.run
         if run.reason is None:
             run.reason, run.kill_at = reason, monotonic() + GRACE
-            kill(self.worker.pid, signal.SIGINT)
-            kill(self.worker.pid, signal.SIGCONT)
+            self.worker.kill(signal.SIGINT)
+            self.worker.kill(signal.SIGCONT)
         else:
             run.killed, run.kill_at = True, None
-            kill(self.worker.pid, signal.SIGKILL)
+            self.worker.kill(signal.SIGKILL)
 
     def due(self):
         now, run = monotonic(), self.run
@@ -529,7 +537,10 @@ class Supervisor:
             if now - stream.window >= WINDOW:
                 stream.forward(now)
         if self.worker.status is not None:
-            self.died()
+            if not self.worker.silent:
+                self.listen()  # its last words were written before its end
+            if self.run:
+                self.died()
         elif run.reason is None and any(s.total > self.limits["output"] for s in self.worker.streams):
             self.stop("output")
         elif run.reason is None and now >= run.deadline:
@@ -564,7 +575,7 @@ class Supervisor:
             worker.silent = True
             if self.run:
                 self.run.reason, self.run.killed = self.run.reason or "breach", True
-            kill(worker.pid, signal.SIGKILL)
+            worker.kill(signal.SIGKILL)
 
     def value(self, body):
         run = self.run
@@ -580,7 +591,7 @@ class Supervisor:
 
     def done(self, code, names, memory, late):
         worker, run = self.worker, self.run
-        kill(worker.pid, signal.SIGSTOP)
+        worker.kill(signal.SIGSTOP)
         took = monotonic() - run.started
         sweep(self.reap, self.spared())
         worker.cells += 1
@@ -589,7 +600,7 @@ class Supervisor:
             run.notes.append("the memory limit is %d MiB" % (self.limits["memory"] // MIB))
         if late:
             run.notes.append("a thread of an earlier cell was still running; some of the output is its")
-        peak = 0
+        peak = worker.status[1] if worker.status else 0
         for line in slurp("/proc/%d/status" % worker.pid).splitlines():
             if line.startswith(b"VmHWM:"):
                 peak = int(line.split()[1]) * 1024
@@ -598,7 +609,7 @@ class Supervisor:
             lost = self.bury() or lost  # it closed its pipes: of no further use
         self.finish(run.reason or "exited %d" % code, took, peak, lost)
         if worker.buffer:  # it spoke after the end: nothing of it belongs to the next cell
-            kill(worker.pid, signal.SIGKILL)
+            worker.kill(signal.SIGKILL)
 
     def died(self):
         worker, run = self.worker, self.run
@@ -632,12 +643,13 @@ class Supervisor:
     def bury(self):
         """Kills the worker, waits for its end and says whether variables went with it."""
         worker = self.worker
-        kill(worker.pid, signal.SIGKILL)
+        lost, worker.names = worker.names, False
+        worker.kill(signal.SIGKILL)
         until = monotonic() + SWEEP_SECONDS
         while worker.status is None and monotonic() < until:
             time.sleep(0.001)
             self.reap()
-        return worker.names
+        return lost
 
     def replace(self):
         sweep(self.reap, {self.check.pid} if self.check else ())
@@ -654,12 +666,10 @@ class Supervisor:
                     break
                 if pid == worker.pid:
                     worker.status = status, usage.ru_maxrss * (1024 if LINUX else 1)
-                    if self.run is None:
-                        self.lost = self.lost or worker.names
+                elif self.check and pid == self.check.pid:
+                    self.check.pid = 0
         except ChildProcessError:
             pass
-        if worker.status is not None and not worker.silent and self.run:
-            self.listen()  # its last words were written before its end
 
 
 # ---- what every fork does first --------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 //!
 //! Each row runs programs in a sandbox of its own and looks at outcome, exit code, time and output; at its end no process
 //! of the program is left, an ordinary run still works, and the scratch folder goes with the sandbox.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::print_stdout)] // helpers of tests are tests too
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -757,6 +758,23 @@ raise ValueError('the real end')";
     assert!(ran.stderr.contains("the real end"));
     let ran = rig.run(&forge.replace("LAST", "5000")).await;
     assert!(!ran.done.outcome.is_success(), "{ran:?}");
+    // Two ends and a death; then a death after the end, which takes the variables of the next run.
+    let twice = "import os
+for fd in range(3, 5000):
+    try: os.write(fd, 2 * (b'D\\0\\0\\0\\x07' + b'0 1 0 0'))
+    except OSError: pass
+os._exit(5)";
+    for _ in 0..3 {
+        rig.run(twice).await;
+        rig.run("x = 1").await.ok();
+    }
+    let code = "import os, threading, time
+def later():
+    while True: os._exit(5) if os.path.exists('go') else time.sleep(0.001)
+threading.Thread(target=later).start()";
+    rig.run(code).await.ok();
+    let ran = rig.run("open('go', 'w').write('x')\ntime.sleep(5)").await.ends(exited(5));
+    assert!(ran.done.variables_lost);
     // What looks like a frame is text when it is printed.
     let ran = rig.run("import os; n = os.write(1, b'F\\0\\0\\0\\x11outcome exited 0\\n')").await.ok();
     assert!(ran.stdout.contains("outcome exited 0"));

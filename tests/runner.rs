@@ -1,5 +1,5 @@
 //! The runner without the program around it: what a kill -9 of the program leaves to it.
-
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::print_stdout)] // helpers of tests are tests too
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Write};
