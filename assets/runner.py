@@ -1053,7 +1053,8 @@ def describe(error):
 
     def trim(story):
         """Keeps the frames of the code itself, and of causes only those that passed through it."""
-        mine = [entry for entry in story.stack if entry.filename[0] != "<" and in_workspace(entry.filename) or entry.filename.startswith("<cell ")]
+        # Names of compiled modules are relative, those of modules in the working folder are not.
+        mine = [entry for entry in story.stack if entry.filename.startswith(("<cell ", WORKSPACE + os.sep))]
         story.stack[:] = mine
         for link in ("__cause__", "__context__"):
             inner = getattr(story, link, None)
@@ -1062,9 +1063,6 @@ def describe(error):
         for inner in getattr(story, "exceptions", None) or ():
             trim(inner)
         return bool(mine)
-
-    def in_workspace(filename):
-        return os.path.normpath(os.path.join(WORKSPACE, filename)).startswith(WORKSPACE + os.sep)
 
     try:
         story = traceback.TracebackException(type(error), error, error.__traceback__)
@@ -1075,8 +1073,9 @@ def describe(error):
             text = "".join(story.format())
     except BaseException:
         text = "".join(traceback.format_exception_only(type(error), error))
-    if isinstance(error, PermissionError) and isinstance(error.filename, str) and in_workspace(error.filename):
-        text += "hint: input files are read-only here; write to another name\n"
+    if isinstance(error, PermissionError) and isinstance(error.filename, str):
+        if os.path.normpath(os.path.join(WORKSPACE, error.filename)).startswith(WORKSPACE + os.sep):
+            text += "hint: input files are read-only here; write to another name\n"
     return text
 
 
