@@ -19,6 +19,7 @@ if sys.version_info < (3, 9):
     sys.exit("Python 3.9 or newer is needed, this is %d.%d" % sys.version_info[:2])
 
 import _signal as signal
+import _thread
 import io
 import os
 import resource
@@ -46,6 +47,7 @@ TABLE_ROWS, TABLE_COLUMNS, CELL_CHARS = 200, 50, 200
 FAST_WRITES = 1000  # writes within a window that turn block buffering on: more than a person reads, 3 ms of overhead
 BLOCK_BYTES = 64 << 10  # block in that mode
 SLOW_WINDOWS = 10  # quiet windows that turn it off again
+WORKSPACE = os.getcwd()
 LINUX = sys.platform.startswith("linux")
 monotonic = time.monotonic
 
@@ -349,6 +351,11 @@ class Worker:
         self.names = False  # variables of theirs live in it
         self.interrupted = False  # an interrupt of the last cell may still be on its way
 
+    def kill(self, number):
+        """Never once it is reaped: the process number may be a stranger's."""
+        if self.status is None:
+            kill(self.pid, number)
+
     def close(self):
         for fd in (self.streams[0].fd, self.streams[1].fd, self.said, self.told.fd):
             os.close(fd)
@@ -401,8 +408,8 @@ class Supervisor:
         self.worker = Worker(limits, self.outbox)
         self.outbox.put(frame(b"H", b"%d.%d.%d" % sys.version_info[:3]))
 
-    # One round: what is ready, then what is due.
     def loop(self):
+        """Rounds of what is ready, then what is due. Returns whether the program is gone; otherwise we were told to end."""
         while True:
             worker = self.worker
             poll = select.poll()
@@ -421,9 +428,9 @@ class Supervisor:
             ready = {fd for fd, _ in poll.poll(self.patience())}
             if self.woken in ready:
                 if any(number != signal.SIGCHLD for number in os.read(self.woken, 4096)):
-                    return
+                    return False
             if 0 in ready and not self.obey():
-                return
+                return True
             for queue in (self.outbox, worker.told):
                 queue.push()
             if self.check and self.check.fd in ready:
@@ -443,7 +450,7 @@ class Supervisor:
             due.append(self.run.kill_at if self.run.reason else self.run.deadline)
             due += [s.window + WINDOW for s in self.worker.streams if s.tail or s.skipped]
         due = [moment for moment in due if moment is not None]
-        return max(0, int((min(due) - monotonic()) * 1000) + 1) if due else None
+        return max(0, int(min(min(due) - monotonic(), 3600) * 1000) + 1) if due else None
 
     def obey(self):
         data = read_some(0)
@@ -483,15 +490,15 @@ class Supervisor:
     # -- cells
     def start(self, body):
         number, limit = int.from_bytes(body[:4], "big"), int.from_bytes(body[4:12], "big") / 1000
+        self.reap()
+        if self.worker.status is not None:  # it went between two cells
+            self.lost = self.lost or self.worker.names
+            self.replace()
         worker = self.worker
-        if worker.status is not None:
-            worker = self.replace()
         for stream in worker.streams:
             stream.reset()
         proc = "/proc/%d/" % worker.pid
         try:
-            with open(proc + "clear_refs", "wb", 0) as file:
-                file.write(b"5")  # peak memory counts from here
             fields = slurp(proc + "stat").rpartition(b")")[2].split()
             used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
             hard = resource.prlimit(worker.pid, resource.RLIMIT_CPU)[1]
@@ -500,23 +507,25 @@ class Supervisor:
                 hard = resource.prlimit(worker.pid, resource.RLIMIT_NPROC)[1]
                 most = threads_of_user() + self.limits["procs"]
                 resource.prlimit(worker.pid, resource.RLIMIT_NPROC, (most if hard < 0 else min(most, hard), hard))
-        except (OSError, ValueError, IndexError, AttributeError):
+            with open(proc + "clear_refs", "wb", 0) as file:
+                file.write(b"5")  # peak memory counts from here
+        except (OSError, ValueError, IndexError, AttributeError, OverflowError):
             pass  # not this system, or it hides itself: the wall clock holds
         self.outbox.put(frame(b"S", body[:4]))
         self.run = Run(number, limit, monotonic())
         worker.told.put(frame(b"R", bytes((worker.interrupted,)) + body[:4] + body[12:]))
-        kill(worker.pid, signal.SIGCONT)
+        worker.kill(signal.SIGCONT)
 
     def stop(self, reason):
         """First an interrupt, which leaves the variables; two seconds later or when asked again the kill."""
         run = self.run
         if run.reason is None:
             run.reason, run.kill_at = reason, monotonic() + GRACE
-            kill(self.worker.pid, signal.SIGINT)
-            kill(self.worker.pid, signal.SIGCONT)
+            self.worker.kill(signal.SIGINT)
+            self.worker.kill(signal.SIGCONT)
         else:
             run.killed, run.kill_at = True, None
-            kill(self.worker.pid, signal.SIGKILL)
+            self.worker.kill(signal.SIGKILL)
 
     def due(self):
         now, run = monotonic(), self.run
@@ -528,7 +537,10 @@ class Supervisor:
             if now - stream.window >= WINDOW:
                 stream.forward(now)
         if self.worker.status is not None:
-            self.died()
+            if not self.worker.silent:
+                self.listen()  # its last words were written before its end
+            if self.run:
+                self.died()
         elif run.reason is None and any(s.total > self.limits["output"] for s in self.worker.streams):
             self.stop("output")
         elif run.reason is None and now >= run.deadline:
@@ -555,15 +567,15 @@ class Supervisor:
                 if kind == b"V":
                     self.value(body)
                 elif kind == b"D" and len(body) < 64:
-                    code, names, memory, threads = (int(word) for word in body.split())
-                    return self.done(code & 255, bool(names), bool(memory), threads)
+                    code, names, memory, late = (int(word) for word in body.split())
+                    return self.done(code & 255, bool(names), bool(memory), bool(late))
                 else:
                     raise ValueError("type %r" % kind)
         except ValueError:
             worker.silent = True
             if self.run:
                 self.run.reason, self.run.killed = self.run.reason or "breach", True
-            kill(worker.pid, signal.SIGKILL)
+            worker.kill(signal.SIGKILL)
 
     def value(self, body):
         run = self.run
@@ -577,18 +589,18 @@ class Supervisor:
             stream.drain()  # what was printed before it comes before it
         self.outbox.put(frame(b"V", body))
 
-    def done(self, code, names, memory, threads):
+    def done(self, code, names, memory, late):
         worker, run = self.worker, self.run
-        kill(worker.pid, signal.SIGSTOP)
+        worker.kill(signal.SIGSTOP)
         took = monotonic() - run.started
         sweep(self.reap, self.spared())
         worker.cells += 1
         worker.names, worker.interrupted = names, run.reason is not None
         if memory:
             run.notes.append("the memory limit is %d MiB" % (self.limits["memory"] // MIB))
-        if threads > 0:
-            run.notes.append("threads of an earlier cell were still running; some of the output may be theirs")
-        peak = 0
+        if late:
+            run.notes.append("a thread of an earlier cell was still running; some of the output is its")
+        peak = worker.status[1] if worker.status else 0
         for line in slurp("/proc/%d/status" % worker.pid).splitlines():
             if line.startswith(b"VmHWM:"):
                 peak = int(line.split()[1]) * 1024
@@ -597,7 +609,7 @@ class Supervisor:
             lost = self.bury() or lost  # it closed its pipes: of no further use
         self.finish(run.reason or "exited %d" % code, took, peak, lost)
         if worker.buffer:  # it spoke after the end: nothing of it belongs to the next cell
-            kill(worker.pid, signal.SIGKILL)
+            worker.kill(signal.SIGKILL)
 
     def died(self):
         worker, run = self.worker, self.run
@@ -631,12 +643,13 @@ class Supervisor:
     def bury(self):
         """Kills the worker, waits for its end and says whether variables went with it."""
         worker = self.worker
-        kill(worker.pid, signal.SIGKILL)
+        lost, worker.names = worker.names, False
+        worker.kill(signal.SIGKILL)
         until = monotonic() + SWEEP_SECONDS
         while worker.status is None and monotonic() < until:
             time.sleep(0.001)
             self.reap()
-        return worker.names
+        return lost
 
     def replace(self):
         sweep(self.reap, {self.check.pid} if self.check else ())
@@ -653,12 +666,10 @@ class Supervisor:
                     break
                 if pid == worker.pid:
                     worker.status = status, usage.ru_maxrss * (1024 if LINUX else 1)
-                    if self.run is None:
-                        self.lost = self.lost or worker.names
+                elif self.check and pid == self.check.pid:
+                    self.check.pid = 0
         except ChildProcessError:
             pass
-        if worker.status is not None and not worker.silent and self.run:
-            self.listen()  # its last words were written before its end
 
 
 # ---- what every fork does first --------------------------------------------------------------------------------------
@@ -747,9 +758,10 @@ class Out(io.BufferedIOBase):
     the block every window, and quiet turns it off again."""
 
     def __init__(self, fd, name):
-        self.fd, self.lock = fd, new_lock()
+        self.fd, self.lock = fd, _thread.RLock()
         self.block, self.fast, self.written = bytearray(), False, 0
         self.window, self.writes = 0.0, 0
+        self.pacer, self.old, self.late = 0, (), False  # our thread, those of earlier cells, whether one of them wrote
         self.text = io.TextIOWrapper(self, "utf-8", "backslashreplace", newline="\n", write_through=True)
         self.text.mode = "w"
         self.name = name
@@ -765,6 +777,8 @@ class Out(io.BufferedIOBase):
 
     def write(self, data):
         with memoryview(data) as view, view.cast("B") as octets, self.lock:
+            if self.old and _thread.get_ident() in self.old:
+                self.late = True
             if self.fast:
                 self.written += 1
                 self.block += octets
@@ -795,11 +809,12 @@ class Out(io.BufferedIOBase):
         if self.writes > FAST_WRITES:
             self.fast = True
             try:
-                start_thread(self.empty, ())
+                _thread.start_new_thread(self.empty, ())
             except RuntimeError:
                 self.fast, self.writes = False, 0  # no more threads: go on writing through
 
     def empty(self):
+        self.pacer = _thread.get_ident()
         try:
             self.text.reconfigure(write_through=False)
             quiet = 0
@@ -816,22 +831,10 @@ class Out(io.BufferedIOBase):
             self.flush()
 
     def after_fork(self):
-        self.lock = new_lock()
+        self.lock = _thread.RLock()
         if self.fast:  # the thread did not come along
             self.fast, self.writes = False, 0
             self.text.reconfigure(write_through=True)
-
-
-def new_lock():
-    import _thread
-
-    return _thread.RLock()
-
-
-def start_thread(target, arguments):
-    import _thread
-
-    _thread.start_new_thread(target, arguments)
 
 
 class Cells:
@@ -841,7 +844,7 @@ class Cells:
         import builtins
 
         self.said, self.ends, self.pid = said, (out_end, err_end), os.getpid()
-        self.lock = new_lock()
+        self.lock = _thread.RLock()
         self.sources = {}  # by name, for tracebacks
         self.running = self.asked = False
         self.outs = [Out(1, "<stdout>"), Out(2, "<stderr>")]
@@ -856,7 +859,7 @@ class Cells:
         self.builtins = builtins
         sys.meta_path.insert(0, Hooks({"matplotlib.pyplot": self.hook_show, "linecache": self.hook_lines}))
         sys.argv = [""]
-        sys.path.append(os.getcwd())
+        sys.path.append(WORKSPACE)
 
     def restore(self):
         """Undoes what an earlier cell did to the streams and to the interrupt."""
@@ -880,13 +883,13 @@ class Cells:
         self.asked = True
 
     def run(self, stale, number, source):
-        import _thread
-
         if stale:
             self.asked = False  # that was for the cell before
         self.restore()
         name = "<cell %d>" % number
-        threads = _thread._count() - sum(out.fast for out in self.outs)
+        old = set(sys._current_frames()) - {_thread.get_ident()} - {out.pacer for out in self.outs}
+        for out in self.outs:
+            out.old, out.late = old, False
         code, memory = 0, False
         for part in (lambda: self.execute(source, name), self.figures):
             try:
@@ -905,7 +908,7 @@ class Cells:
         if os.getpid() != self.pid:
             os._exit(code)  # a fork of the code came back to us: it has no more to say
         names = len(self.names) > self.own
-        self.send(b"D", b"%d %d %d %d" % (code, names, memory, threads), code)
+        self.send(b"D", b"%d %d %d %d" % (code, names, memory, any(out.late for out in self.outs)), code)
 
     def execute(self, source, name):
         import _ast
@@ -914,11 +917,16 @@ class Cells:
         self.sources[name] = text
         if "linecache" in sys.modules:
             self.hook_lines(sys.modules["linecache"])
-        tree = compile(text, name, "exec", 0x400, True)
         last = None
-        if tree.body and isinstance(tree.body[-1], _ast.Expr):
-            last = compile(_ast.Expression(tree.body.pop().value), name, "eval", 0, True)
-        code = compile(tree, name, "exec", 0, True)
+        try:
+            tree = compile(text, name, "exec", 0x400, True)
+            if tree.body and isinstance(tree.body[-1], _ast.Expr):
+                last = compile(_ast.Expression(tree.body.pop().value), name, "eval", 0, True)
+            code = compile(tree, name, "exec", 0, True)
+        except SyntaxError as error:
+            if error.text is None and error.lineno:  # found in the tree, where the text is not known
+                error.text = text.splitlines()[error.lineno - 1]
+            raise
         exec(code, self.names)
         if last is not None:
             value = eval(last, self.names)
@@ -943,10 +951,12 @@ class Cells:
             code = error.code
             if code is None or isinstance(code, int):
                 return (code or 0) & 255
+        text = type(error).__name__ + "\n"
         try:
             text = "%s\n" % code if isinstance(error, SystemExit) else describe(error)
-        except BaseException:
-            text = "%s, and describing it failed\n" % type(error).__name__
+        except BaseException as second:
+            if isinstance(second, Exception) and type(error).__module__ == "builtins":
+                text = "%s: %s\n" % (type(error).__name__, error.args)  # the code broke what describing needs
         try:
             with self.outs[1].lock:
                 self.outs[1].flush()
@@ -1043,7 +1053,8 @@ def describe(error):
 
     def trim(story):
         """Keeps the frames of the code itself, and of causes only those that passed through it."""
-        mine = [entry for entry in story.stack if entry.filename.startswith("<cell ") or in_workspace(entry.filename)]
+        # Names of compiled modules are relative, those of modules in the working folder are not.
+        mine = [entry for entry in story.stack if entry.filename.startswith(("<cell ", WORKSPACE + os.sep))]
         story.stack[:] = mine
         for link in ("__cause__", "__context__"):
             inner = getattr(story, link, None)
@@ -1052,11 +1063,6 @@ def describe(error):
         for inner in getattr(story, "exceptions", None) or ():
             trim(inner)
         return bool(mine)
-
-    place = os.getcwd() + os.sep
-
-    def in_workspace(filename):
-        return filename.startswith(place)
 
     try:
         story = traceback.TracebackException(type(error), error, error.__traceback__)
@@ -1067,8 +1073,9 @@ def describe(error):
             text = "".join(story.format())
     except BaseException:
         text = "".join(traceback.format_exception_only(type(error), error))
-    if isinstance(error, PermissionError) and isinstance(error.filename, str) and os.path.isfile(error.filename):
-        text += "hint: input files are read-only here; write to another name\n"
+    if isinstance(error, PermissionError) and isinstance(error.filename, str):
+        if os.path.normpath(os.path.join(WORKSPACE, error.filename)).startswith(WORKSPACE + os.sep):
+            text += "hint: input files are read-only here; write to another name\n"
     return text
 
 
@@ -1166,6 +1173,8 @@ def work(limits, told_end, said_end, out_end, err_end):
     try:
         told, said, out, err = forget_supervisor(told_end, said_end, out_end, err_end)
         set_limits(limits)
+        os.makedirs(WORKSPACE, 0o700, exist_ok=True)  # code before us may have removed it
+        os.chdir(WORKSPACE)
         cells = Cells(said, out, err)
         buffer = bytearray()
         while True:
@@ -1219,11 +1228,12 @@ def main():
     os.umask(0o077)
     harden()
     supervisor = Supervisor(limits)
+    gone = False
     try:
-        supervisor.loop()
+        gone = supervisor.loop()
     finally:
         sweep(supervisor.reap)
-        if scratch:
+        if gone and scratch:
             remove(scratch)
     os._exit(0)
 

@@ -2,6 +2,7 @@
 //!
 //! Each row runs programs in a sandbox of its own and looks at outcome, exit code, time and output; at its end no process
 //! of the program is left, an ordinary run still works, and the scratch folder goes with the sandbox.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::print_stdout)] // helpers of tests are tests too
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -38,6 +39,7 @@ contract![
     time_limit_by_kill_loses_variables,
     time_limit_in_one_long_call,
     time_limit_is_the_one_given,
+    cpu_limit,
     stopping_itself,
     exiting_just_before_the_limit,
     interrupt_and_second_interrupt,
@@ -67,6 +69,7 @@ contract![
     late_threads_are_told,
     odd_source_text,
     multiprocessing_and_pickle,
+    a_removed_workspace,
     the_runner_is_replaced,
 ];
 
@@ -443,6 +446,19 @@ async fn time_limit_is_the_one_given(executor: &dyn Executor) {
     rig.end().await;
 }
 
+async fn cpu_limit(executor: &dyn Executor) {
+    let mut rig = Rig::new(executor).await;
+    // The limit of a run is behind its wall limit; the code may lower it.
+    let code = "import resource
+hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+resource.setrlimit(resource.RLIMIT_CPU, (1, hard))
+print('busy')
+while True: pass";
+    let ran = rig.run(code).await.ends(Outcome::CpuLimit);
+    assert_eq!((ran.code(), ran.stdout.as_str()), (124, "busy\n"));
+    rig.end().await;
+}
+
 async fn stopping_itself(executor: &dyn Executor) {
     let mut rig = Rig::new(executor).await;
     rig.run_for("import signal\nsignal.raise_signal(signal.SIGSTOP)", 1).await.ends(Outcome::TimeLimit);
@@ -742,6 +758,23 @@ raise ValueError('the real end')";
     assert!(ran.stderr.contains("the real end"));
     let ran = rig.run(&forge.replace("LAST", "5000")).await;
     assert!(!ran.done.outcome.is_success(), "{ran:?}");
+    // Two ends and a death; then a death after the end, which takes the variables of the next run.
+    let twice = "import os
+for fd in range(3, 5000):
+    try: os.write(fd, 2 * (b'D\\0\\0\\0\\x07' + b'0 1 0 0'))
+    except OSError: pass
+os._exit(5)";
+    for _ in 0..3 {
+        rig.run(twice).await;
+        rig.run("x = 1").await.ok();
+    }
+    let code = "import os, threading, time
+def later():
+    while True: os._exit(5) if os.path.exists('go') else time.sleep(0.001)
+threading.Thread(target=later).start()";
+    rig.run(code).await.ok();
+    let ran = rig.run("open('go', 'w').write('x')\ntime.sleep(5)").await.ends(exited(5));
+    assert!(ran.done.variables_lost);
     // What looks like a frame is text when it is printed.
     let ran = rig.run("import os; n = os.write(1, b'F\\0\\0\\0\\x11outcome exited 0\\n')").await.ok();
     assert!(ran.stdout.contains("outcome exited 0"));
@@ -894,6 +927,13 @@ with multiprocessing.get_context('fork').Pool(2) as pool:
     rig.end().await;
 }
 
+async fn a_removed_workspace(executor: &dyn Executor) {
+    let mut rig = Rig::new(executor).await;
+    rig.run("import os, shutil\nshutil.rmtree(os.getcwd())\nos._exit(0)").await.ok();
+    rig.run("open('new.txt', 'w').write('x')").await.ok();
+    rig.end().await;
+}
+
 async fn the_runner_is_replaced(executor: &dyn Executor) {
     if executor.name() != "subprocess" {
         return; // elsewhere the code cannot reach it
@@ -906,6 +946,7 @@ os.kill(os.getppid(), signal.SIGKILL)
 while True: pass";
     let ran = rig.run(code).await;
     assert!(matches!(ran.done.outcome, Outcome::BackendLost { .. }) && ran.done.variables_lost, "{ran:?}");
+    rig.run("import os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nwhile True: pass").await;
     rig.run("x = 1").await.ok();
     let ran = rig.run_for("import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(3600)", 1).await;
     assert!(ran.done.outcome == Outcome::TimeLimit && ran.done.variables_lost, "{ran:?}");
