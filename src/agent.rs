@@ -258,7 +258,7 @@ impl Agent {
             }
             Effect::CallModel(prompt) => {
                 // Opened now, the sandbox is ready before the model has written its first line.
-                let _ = self.opening();
+                drop(self.opening());
                 let stream = self.model.stream(prompt);
                 self.activity = Activity::Thinking { stream, batch: Batch::default(), said: String::new() };
             }

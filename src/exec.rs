@@ -282,7 +282,7 @@ impl View {
 
     fn warn(&mut self, text: &str) {
         self.progress.clear();
-        let _ = write!(std::io::stderr(), "warning: {}\n", Clean::text(text));
+        let _ = writeln!(std::io::stderr(), "warning: {}", Clean::text(text));
     }
 
     /// With `--json` the last line is always a `turn_ended` record.

@@ -1,137 +1,17 @@
 //! The whole program, from a question to an answer: the real binary, a scripted model server, a real Python.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 #![cfg(unix)]
 
+mod common;
 mod support;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::{Machine, Ran, exit_codes, of, python, wait};
 use serde_json::Value;
 use support::{Exchange, MODEL, Piece, Say, Server};
-
-/// A machine of its own for one test: home, data, a folder to work in.
-struct Machine {
-    root: tempfile::TempDir,
-}
-
-impl Machine {
-    fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        for folder in ["home", "work"] {
-            std::fs::create_dir(root.path().join(folder)).unwrap();
-        }
-        Self { root }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path("work").join(name), text).unwrap();
-    }
-
-    fn bare(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sandscript"));
-        command
-            .args(arguments)
-            .current_dir(self.path("work"))
-            .env_clear()
-            .env("HOME", self.path("home"))
-            .env("PATH", std::env::var_os("PATH").unwrap())
-            .stdin(Stdio::null());
-        command
-    }
-
-    /// `exec` against `server` with what every test needs.
-    fn exec(&self, server: &Server, arguments: &[&str]) -> Command {
-        let url = server.url();
-        let mut all = vec!["exec", "--executor", "subprocess", "--allow-unsandboxed", "--base-url", &url, "-m", MODEL];
-        all.extend(["--python", python(), "-c", "policy.packages=[]"]);
-        all.extend(arguments);
-        self.bare(&all)
-    }
-
-    fn run(&self, server: &Server, arguments: &[&str]) -> Ran {
-        Ran(self.exec(server, arguments).output().unwrap())
-    }
-
-    fn logs(&self) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        walk(&self.path("home/.local/share/sandscript/sessions"), &mut found);
-        found.retain(|p| p.ends_with("log.jsonl"));
-        found.sort();
-        found
-    }
-
-    fn log(&self) -> Vec<Value> {
-        let logs = self.logs();
-        assert_eq!(logs.len(), 1, "{logs:?}");
-        records(&std::fs::read_to_string(&logs[0]).unwrap())
-    }
-}
-
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() { walk(&path, found) } else { found.push(path) }
-    }
-}
-
-/// The interpreter of the tests, resolved once: a shim would be measured and probed in every test.
-fn python() -> &'static str {
-    static PYTHON: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    PYTHON.get_or_init(|| {
-        let named = std::env::var("SANDSCRIPT_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
-        let out = Command::new(named).args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
-        String::from_utf8(out.stdout).unwrap().trim().to_string()
-    })
-}
-
-struct Ran(Output);
-
-impl Ran {
-    fn code(&self) -> i32 {
-        self.0.status.code().unwrap_or(-1)
-    }
-
-    fn out(&self) -> String {
-        String::from_utf8(self.0.stdout.clone()).unwrap()
-    }
-
-    fn err(&self) -> String {
-        String::from_utf8(self.0.stderr.clone()).unwrap()
-    }
-
-    fn records(&self) -> Vec<Value> {
-        records(&self.out())
-    }
-
-    /// What went wrong, as an assertion on code, words and hint.
-    fn failed(&self, code: i32, words: &[&str]) {
-        let err = self.err();
-        assert_eq!(self.code(), code, "{err}{}", self.out());
-        assert!(err.starts_with("error: "), "{err}");
-        for word in words {
-            assert!(err.contains(word), "no {word:?} in {err}");
-        }
-        assert!(!err.contains("panicked"), "{err}");
-    }
-}
-
-fn records(text: &str) -> Vec<Value> {
-    text.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect()
-}
-
-fn of<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    records.iter().filter(|r| r["type"] == kind).collect()
-}
-
-fn exit_codes(records: &[Value]) -> Vec<i64> {
-    of(records, "run_finished").iter().map(|r| r["exit_code"].as_i64().unwrap()).collect()
-}
 
 /// What the runs printed; how many records that took is a matter of time.
 fn printed(records: &[Value]) -> String {
@@ -315,17 +195,6 @@ fn standard_input_is_read_only_for_a_dash() {
     child.stdin.take().unwrap().write_all("a question from a pipe".as_bytes()).unwrap();
     assert!(wait(&mut child, Duration::from_secs(20)).success());
     assert!(server.chats()[1].json()["messages"].to_string().contains("a question from a pipe"));
-}
-
-fn wait(child: &mut std::process::Child, limit: Duration) -> std::process::ExitStatus {
-    let until = Instant::now() + limit;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        assert!(Instant::now() < until, "the program does not end");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 fn signal(child: &std::process::Child, signal: nix::sys::signal::Signal) {

@@ -1,4 +1,5 @@
 //! The arrows of the design point down only: each layer names what it may use of ours.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
 

@@ -3,6 +3,7 @@
 //!
 //! The first two lines of a fixture begin with `#` and describe it; the first may say `mode tools`, `mode text` or
 //! `mode closing`, and `body` where it is no stream.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! Properties of the readers of model replies: nothing panics, what is cut is never code, and code arrives as it was
 //! written, whatever it holds.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 use proptest::prelude::*;
 use sandscript::core::event::{Channel, Mode, Problem};
