@@ -27,6 +27,9 @@ use crate::sandbox::{Cell, Executor, Finished, OpenRequest, Output, Sandbox, Set
 /// Pieces of a reply are put together for this long, so that a fast model does not write a record a token.
 const DELTA_BATCH: Duration = Duration::from_millis(30);
 
+/// Input files named in the log, and to a model that opens one that is not there.
+const NAMED_FILES: usize = 40;
+
 /// An order from a user interface.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -215,7 +218,8 @@ impl Agent {
         self.record(Event::SessionStarted(Box::new(info))).await;
         let files = self.open.inputs.files.len() as u64;
         let bytes = self.open.inputs.files.iter().map(|f| f.bytes).sum();
-        self.record(Event::InputsListed { files, bytes, profile }).await;
+        let names = self.open.inputs.files.iter().take(NAMED_FILES).map(|f| f.name.clone()).collect();
+        self.record(Event::InputsListed { files, bytes, names, profile }).await;
         for text in self.open.inputs.notes.clone() {
             self.record(Event::Note { kind: NoteKind::Warning, text }).await;
         }

@@ -16,6 +16,7 @@ use crate::log::writer::LogWriter;
 use crate::model::connect::{self, Connected};
 use crate::model::secret::Secret;
 use crate::places::{Places, working_folder};
+use crate::sandbox::convert;
 use crate::sandbox::inputs::{self, Inputs};
 use crate::sandbox::packages::{self, Environment, Requirement, State};
 use crate::sandbox::profile::{self, Rows};
@@ -59,17 +60,52 @@ pub async fn open(options: &Options<'_>, places: &Places, progress: &mut dyn FnM
     let folder = working_folder(options.common.folder.as_deref())?;
     check_executor(&config, options.allow_unsandboxed)?;
     let requirements = requirements(&config)?;
-    let inputs = inputs::list(&folder, &options.common.data, Some(&places.home))
-        .map_err(|failure| Error { kind: Kind::Usage, failure })?;
+    // Relative to where the person typed it, whatever -C says.
+    let data: Vec<_> =
+        options.common.data.iter().map(|p| std::path::absolute(p).unwrap_or_else(|_| p.clone())).collect();
+    let inputs =
+        inputs::list(&folder, &data, Some(&places.home)).map_err(|failure| Error { kind: Kind::Usage, failure })?;
 
     progress("looking for Python and the model");
     let (interpreter, connected) = tokio::join!(interpreter(&config, places), connect(&config, places));
     let (interpreter, connected) = (interpreter?, connected?);
     let environment = packages::plan(&interpreter, &requirements, &places.cache);
 
-    let (rows, described) = (rows(&config, &connected), inputs.clone());
-    let profile = tokio::task::spawn_blocking(move || profile::describe(&described, rows)).await.unwrap_or_default();
-    assemble(Pieces { options, places, config, folder: &folder, inputs, profile, interpreter, environment, connected })
+    let executor: Arc<dyn Executor> = Arc::new(Provisioned {
+        inner: SubprocessExecutor { python: environment.python.clone() },
+        environment: environment.clone(),
+        interpreter: interpreter.clone(),
+        env: places.env.clone(),
+    });
+    let profile = profile(&config, executor.as_ref(), &environment, inputs.clone(), rows(&config, &connected)).await;
+    assemble(Pieces {
+        options,
+        places,
+        config,
+        folder: &folder,
+        inputs,
+        profile,
+        interpreter,
+        environment,
+        executor,
+        connected,
+    })
+}
+
+/// What the model is told about the inputs. Workbooks are looked into only where the packages are there already: the first
+/// question does not wait for an installation.
+async fn profile(
+    config: &Config,
+    executor: &dyn Executor,
+    environment: &Environment,
+    mut inputs: Inputs,
+    rows: Rows,
+) -> String {
+    let folder = tempfile::tempdir().ok().filter(|_| convert::needed(&inputs));
+    if let (Some(folder), State::Ready(_)) = (&folder, &environment.state) {
+        convert::convert(executor, &config.policy, &mut inputs, folder.path()).await;
+    }
+    tokio::task::spawn_blocking(move || profile::describe(&inputs, rows)).await.unwrap_or_default()
 }
 
 struct Pieces<'a> {
@@ -81,6 +117,7 @@ struct Pieces<'a> {
     profile: String,
     interpreter: Interpreter,
     environment: Environment,
+    executor: Arc<dyn Executor>,
     connected: Connected,
 }
 
@@ -118,13 +155,7 @@ fn assemble(p: Pieces<'_>) -> Result<Started> {
     }
     let secrets: Vec<String> = key(&p.config, p.places)?.into_iter().collect();
     let redactor = if p.config.log.redact { Redactor::new(secrets) } else { Redactor::exact(secrets) };
-    let python = p.environment.python.clone();
-    let executor: Arc<dyn Executor> = Arc::new(Provisioned {
-        inner: SubprocessExecutor { python },
-        environment: p.environment,
-        interpreter: p.interpreter.clone(),
-        env: p.places.env.clone(),
-    });
+    let executor = p.executor;
     let info = SessionInfo {
         version: env!("CARGO_PKG_VERSION").into(),
         id: log.id().unwrap_or("ephemeral").to_string(),

@@ -845,7 +845,7 @@ async fn inputs_are_copies(executor: &dyn Executor) {
     let file = |name: &str, text: &str| {
         let path = home.path().join(name.replace('/', "_"));
         std::fs::write(&path, text).unwrap();
-        Input { name: name.into(), path, bytes: text.len() as u64 }
+        Input::new(name, path, text.len() as u64)
     };
     let inputs = Inputs { files: vec![file("sales.csv", "a,b\n1,2\n"), file("sub/more.csv", "c\n")], notes: vec![] };
     let mut rig = Rig::with(executor, policy(), inputs).await;

@@ -37,6 +37,9 @@ pub enum Event {
         files: u64,
         /// Their size together, bytes.
         bytes: u64,
+        /// The first of their names, as the code opens them.
+        #[serde(default)]
+        names: Vec<String>,
         /// The profile as the model reads it; empty when there are no inputs.
         profile: String,
     },

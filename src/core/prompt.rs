@@ -82,6 +82,12 @@ pub fn after_run(question: &str, failed: bool, silent: bool, source: Option<&str
     }
 }
 
+/// Told after code opened a file that is not there.
+pub fn files_note(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|n| format!("{n:?}")).collect();
+    format!("the files are in the working directory and are opened by exactly these names: {}", names.join(", "))
+}
+
 /// Result of a call that is a quotation.
 pub fn already_ran(question: &str) -> String {
     format!(
@@ -168,6 +174,11 @@ impl Fit {
             let measured = self.last_bytes as f64 / usage.prompt as f64;
             self.bytes_per_token = measured.clamp(1.5, BYTES_PER_TOKEN);
         }
+    }
+
+    /// Messages from `index` on were removed; what is sent begins there at the latest.
+    pub fn rewind(&mut self, index: usize) {
+        self.first = self.first.min(index);
     }
 
     /// The next request is trimmed whatever our own count says.

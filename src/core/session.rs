@@ -4,7 +4,7 @@
 //! Live, the driver performs the effects and turns what comes of them into events again; in a replay the same events are
 //! stepped and the effects dropped. So the whole state must follow from the events alone.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::event::{
     Call, Event, How, Mode, ModelFailure, ModelFailureKind, NoteKind, Outcome, Problem, Proposal, Reply, RunFinished,
@@ -53,6 +53,8 @@ pub struct Session {
     info: Option<Box<SessionInfo>>,
     mode: Option<Mode>,
     profile: String,
+    /// Names of the input files.
+    files: Vec<String>,
     transcript: Vec<Message>,
     fit: prompt::Fit,
     turn: Option<Turn>,
@@ -90,6 +92,12 @@ struct Turn {
     asked_for_words: bool,
     asked_to_compute: bool,
     asked_to_use_output: bool,
+    /// The model repeated failed code and was asked anew, without seeing it.
+    restarted: bool,
+    /// Code tried to open a file that is not there.
+    missed_file: bool,
+    /// The next request is sampled less predictably.
+    warmer: bool,
     /// The closing summary was asked for; the turn ends with the next reply.
     closing: bool,
     trimmed_for_server: bool,
@@ -129,8 +137,9 @@ impl Session {
                 self.info = Some(info.clone());
                 Vec::new()
             }
-            Event::InputsListed { profile, .. } => {
+            Event::InputsListed { profile, names, .. } => {
                 self.profile = profile.clone();
+                self.files = names.clone();
                 Vec::new()
             }
             Event::UserSaid { text } => self.user_said(text),
@@ -232,6 +241,7 @@ impl Session {
             mode,
             code_allowed: !turn.closing,
             tool: prompt::tool_description(info),
+            warmer: std::mem::take(&mut turn.warmer),
             max_tokens,
         }));
         effects
@@ -258,6 +268,9 @@ impl Session {
         calls.truncate(MAX_CALLS);
         let (old, new): (Vec<Call>, Vec<Call>) =
             calls.iter().cloned().partition(|c| turn.succeeded.contains(&normalised(&c.code)));
+        if mode == Mode::Text && !turn.restarted && new.first().is_some_and(|c| turn.has_failed(&c.code)) {
+            return self.restart();
+        }
         self.transcript.push(Message::Assistant { text: reply.text.clone(), calls });
         let quoted = prompt::already_ran(&turn.question);
         self.transcript.extend(old.iter().map(|c| not_run(c, &quoted)));
@@ -288,6 +301,33 @@ impl Session {
             turn.queue.push_back(queued);
         }
         self.next()
+    }
+
+    /// A small model that sees its failed code copies it. So what failed in this turn is hidden from it, and it is asked
+    /// once more: measured with a 1.5 B model, this repairs where telling it again does not.
+    fn restart(&mut self) -> Vec<Effect> {
+        let Some(turn) = &mut self.turn else { return Vec::new() };
+        (turn.restarted, turn.warmer) = (true, true);
+        let before = turn.question_at;
+        let failed: BTreeSet<String> = self.transcript[before..]
+            .iter()
+            .filter_map(|m| match m {
+                Message::ToolResult { call, failed: true, .. } => Some(call.clone()),
+                Message::ToolResult { .. } | Message::System(_) | Message::User(_) | Message::Assistant { .. } => None,
+            })
+            .collect();
+        self.transcript.retain(|m| match m {
+            Message::ToolResult { call, .. } => !failed.contains(call),
+            Message::Assistant { calls, .. } => calls.is_empty() || calls.iter().any(|c| !failed.contains(&c.id)),
+            Message::System(_) | Message::User(_) => true,
+        });
+        self.fit.rewind(before);
+        if turn.missed_file {
+            self.transcript.push(Message::User(prompt::files_note(&self.files)));
+        }
+        let mut effects = vec![note(NoteKind::Reask, "the model repeated code that failed; asking it to start afresh")];
+        effects.extend(self.ask_model());
+        effects
     }
 
     /// The reply held only code that already ran well.
@@ -323,7 +363,7 @@ impl Session {
         } else {
             return self.end_answered(reply.text.clone());
         };
-        self.transcript.push(Message::Assistant { text: reply.text.clone(), calls: Vec::new() });
+        // A guess the model can see leaks into its code, so it is asked as if it had said nothing.
         self.transcript.push(Message::User(ask));
         let mut effects = vec![note(NoteKind::Reask, why)];
         effects.extend(self.ask_model());
@@ -601,6 +641,12 @@ impl Session {
         if finished.variables_lost {
             notes.push("the variables of earlier code are gone; define again what is needed".into());
         }
+        if running.heard.last_error().starts_with("FileNotFoundError") && !self.files.is_empty() {
+            notes.push(prompt::files_note(&self.files));
+            if let Some(turn) = &mut self.turn {
+                turn.missed_file = true;
+            }
+        }
         if running.edited {
             notes.push(format!("the user changed the code before it ran; this ran:\n{}", running.code.trim_end()));
         }
@@ -662,9 +708,20 @@ impl Turn {
             asked_for_words: false,
             asked_to_compute: false,
             asked_to_use_output: false,
+            restarted: false,
+            missed_file: false,
+            warmer: false,
             closing: false,
             trimmed_for_server: false,
         }
+    }
+}
+
+impl Turn {
+    /// Whether this code ran and failed in a step that is still open.
+    fn has_failed(&self, code: &str) -> bool {
+        let code = normalised(code);
+        self.open.iter().flat_map(|o| &o.failures).any(|(failed, _)| *failed == code)
     }
 }
 

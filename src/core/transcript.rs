@@ -38,6 +38,8 @@ pub struct Prompt {
     pub code_allowed: bool,
     /// What the tool does, in tools mode.
     pub tool: String,
+    /// Sample less predictably: at the usual temperature this model repeated itself.
+    pub warmer: bool,
     /// Bound on the tokens of the reply.
     pub max_tokens: u32,
 }

@@ -237,8 +237,11 @@ fn pem_marker(rest: &[u8]) -> Option<usize> {
 fn for_each_text(event: &mut Event, f: &mut impl FnMut(&mut String)) {
     match event {
         Event::SessionStarted(info) => session_texts(info, f),
-        Event::InputsListed { profile: text, .. }
-        | Event::UserSaid { text }
+        Event::InputsListed { profile, names, .. } => {
+            f(profile);
+            names.iter_mut().for_each(f);
+        }
+        Event::UserSaid { text }
         | Event::ModelDelta { text, .. }
         | Event::RunOutput { text, .. }
         | Event::ArtifactSaved { name: text, .. }

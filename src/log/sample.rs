@@ -164,7 +164,7 @@ fn events() -> Vec<(u64, Event)> {
     let unreachable = Failure::new("no server answers", "connection refused", "start it: ollama serve");
     vec![
         (0, session_started()),
-        (4, Event::InputsListed { files: 1, bytes: 5120, profile: profile.into() }),
+        (4, Event::InputsListed { files: 1, bytes: 5120, names: vec!["sales.csv".into()], profile: profile.into() }),
         (
             6,
             Event::Note {

@@ -45,6 +45,9 @@ const BYTES_PER_TOKEN: f64 = 3.2;
 const LEAST_BYTES_PER_TOKEN: f64 = 1.5;
 const MOST_BYTES_PER_TOKEN: f64 = 6.0;
 
+/// Temperature for a model that repeated itself (measured with a 1.5 B model: at 0.1 it repeats what it wrote).
+const WARMER: f64 = 0.6;
+
 /// The protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -167,14 +170,15 @@ impl Inner {
 
     fn body(&self, prompt: &Prompt, learned: &Learned) -> Result<Value, ModelFailure> {
         let Setup { asked, temperature, window, .. } = &self.setup;
+        let temperature = if prompt.warmer { temperature.max(WARMER) } else { *temperature };
         let rules = self.rules(learned);
         let messages = history::render(prompt, rules);
         history::check(&messages, rules).map_err(|what| {
             asked.failure(Kind::Other, "the conversation is not in order", &what, "please report this: it is our bug")
         })?;
         Ok(match self.setup.dialect {
-            Dialect::OpenAi => openai::body(&asked.model, *temperature, messages, prompt, learned),
-            Dialect::Ollama => ollama::body((&asked.model, *temperature, *window), messages, prompt, learned),
+            Dialect::OpenAi => openai::body(&asked.model, temperature, messages, prompt, learned),
+            Dialect::Ollama => ollama::body((&asked.model, temperature, *window), messages, prompt, learned),
         })
     }
 

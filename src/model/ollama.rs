@@ -95,6 +95,7 @@ mod tests {
             mode: Mode::Tools,
             code_allowed: true,
             tool: String::new(),
+            warmer: false,
             max_tokens: 700,
         };
         let body = body(("m", 0.1, 8192), vec![json!({"role": "user", "content": "u"})], &prompt, &Learned::default());

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     fn prompt(mode: Mode, code_allowed: bool) -> Prompt {
-        Prompt { messages: Vec::new(), mode, code_allowed, tool: String::new(), max_tokens: 700 }
+        Prompt { messages: Vec::new(), mode, code_allowed, tool: String::new(), warmer: false, max_tokens: 700 }
     }
 
     fn fields(body: &Value) -> Vec<&str> {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{AccessFlags, access};
 
+use super::convert::Readable;
 use crate::core::clean::{Clean, is_hidden as is_hidden_char};
 use crate::core::event::Failure;
 
@@ -51,6 +52,15 @@ pub struct Input {
     pub path: PathBuf,
     /// Size in bytes when it was listed.
     pub bytes: u64,
+    /// A CSV of it for the profile, where the program cannot read the file itself.
+    pub readable: Option<Readable>,
+}
+
+impl Input {
+    /// A file that was just listed.
+    pub fn new(name: impl Into<String>, path: PathBuf, bytes: u64) -> Self {
+        Self { name: name.into(), path, bytes, readable: None }
+    }
 }
 
 impl Inputs {
@@ -151,7 +161,7 @@ impl List {
         } else if self.inputs.files.len() >= MAX_FILES {
             self.beyond += 1;
         } else {
-            self.inputs.files.push(Input { name, path, bytes });
+            self.inputs.files.push(Input::new(name, path, bytes));
         }
     }
 

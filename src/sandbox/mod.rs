@@ -159,6 +159,7 @@ pub struct Check {
 }
 
 pub mod artifacts;
+pub mod convert;
 pub mod frames;
 pub mod inputs;
 pub mod local;

@@ -174,7 +174,7 @@ mod tests {
     fn input(folder: &Path, name: &str, bytes: u64) -> Input {
         let path = folder.join(name.replace('/', "_"));
         std::fs::write(&path, "x".repeat(bytes as usize)).unwrap();
-        Input { name: name.into(), path, bytes }
+        Input::new(name, path, bytes)
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("pipe");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let error = copy(&Input { name: "pipe".into(), path, bytes: 1 }, home.path(), 10).unwrap_err();
+        let error = copy(&Input::new("pipe", path, 1), home.path(), 10).unwrap_err();
         assert_eq!(error.to_string(), "it is no regular file");
     }
 

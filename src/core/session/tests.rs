@@ -400,7 +400,7 @@ fn a_server_without_tools_leads_to_text_mode_at_once() {
 #[test]
 fn a_guess_about_data_is_sent_back_once() {
     let mut p = Play::new(info());
-    p.fact(Event::InputsListed { files: 1, bytes: 9, profile: "a.csv".into() });
+    p.fact(Event::InputsListed { files: 1, bytes: 9, names: vec!["a.csv".into()], profile: "a.csv".into() });
     p.fact(Event::UserSaid { text: "q".into() });
     p.replies("It is 42.", &[]);
     assert_eq!(p.asked.len(), 2);
@@ -586,4 +586,26 @@ fn in_text_mode_the_next_move_is_said_with_each_result() {
     p.replies("", &["print(1)"]);
     p.runs("1\n", "", 0);
     assert!(p.last_request().pop().expect("one").ends_with("Question: how many?"));
+}
+
+#[test]
+fn a_model_that_copies_its_failed_code_is_asked_afresh_once() {
+    let mut p = Play::new(SessionInfo { mode: Mode::Text, ..info() });
+    p.fact(Event::InputsListed { files: 1, bytes: 9, names: vec!["a.csv".into()], profile: "a.csv".into() });
+    p.fact(Event::UserSaid { text: "q".into() });
+    p.replies("", &["x = 1"]);
+    p.runs("", "", 0);
+    p.replies("", &["open('data/a.csv')"]);
+    p.runs("", "FileNotFoundError: no data/a.csv\n", 1);
+    assert!(p.last_request().pop().expect("one").contains("opened by exactly these names: \"a.csv\""));
+    p.replies("I try again.", &["open('data/a.csv')"]);
+    assert_eq!(p.runs.len(), 2, "it is not run again");
+    let request = p.last_request();
+    assert!(!request.iter().any(|m| m.contains("open('data/a.csv')")), "{request:?}");
+    assert!(request.iter().any(|m| m.contains("x = 1")), "what worked stays: {request:?}");
+    assert!(request.last().expect("one").contains("\"a.csv\""), "{request:?}");
+    assert!(p.asked.last().expect("one").warmer);
+    p.replies("", &["open('data/a.csv')"]);
+    p.runs("", "FileNotFoundError: no data/a.csv\n", 1);
+    assert_eq!(p.ended().map(|e| e.0), Some(TurnStatus::Failed), "the same failure twice ends it");
 }

@@ -33,7 +33,7 @@ async fn connected(server: &Server) -> Connected {
 
 fn question(mode: Mode) -> Prompt {
     let messages = vec![Message::System("Be exact.".into()), Message::User("What is 2+2?".into())];
-    Prompt { messages, mode, code_allowed: true, tool: String::new(), max_tokens: 50 }
+    Prompt { messages, mode, code_allowed: true, tool: String::new(), warmer: false, max_tokens: 50 }
 }
 
 async fn ask(connected: &Connected, prompt: Prompt) -> Vec<Delta> {

@@ -20,7 +20,7 @@ fn result(id: &str, text: &str, failed: bool) -> Message {
 }
 
 fn prompt(mode: Mode, messages: Vec<Message>) -> Prompt {
-    Prompt { messages, mode, code_allowed: true, tool: String::new(), max_tokens: 100 }
+    Prompt { messages, mode, code_allowed: true, tool: String::new(), warmer: false, max_tokens: 100 }
 }
 
 fn failed_round(mode: Mode) -> Prompt {

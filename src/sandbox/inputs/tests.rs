@@ -43,7 +43,7 @@ fn files_of_the_folder_top_first() {
     let tree = Tree::new(&["b.csv", "a/z.csv", "a/b/c.csv", "a.csv"]);
     let inputs = tree.list("", &[]).unwrap();
     assert_eq!(names(&inputs), ["a.csv", "b.csv", "a/z.csv", "a/b/c.csv"]);
-    assert_eq!(inputs.files[2], Input { name: "a/z.csv".into(), path: tree.path("a/z.csv"), bytes: 7 });
+    assert_eq!(inputs.files[2], Input::new("a/z.csv", tree.path("a/z.csv"), 7));
     assert_eq!(inputs.bytes(), 5 + 5 + 7 + 9);
     assert_eq!(inputs.notes, Vec::<String>::new());
 }
