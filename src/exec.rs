@@ -274,7 +274,8 @@ impl View {
     }
 
     fn answer(&mut self, answer: &str) {
-        self.progress.clear();
+        // Apart from what was shown while it worked.
+        self.progress.line("\n");
         if !self.json {
             print(&format!("{}\n", Clean::text(answer.trim())));
         }

@@ -4,7 +4,7 @@
 
 use crate::core::clean::{Clean, collapse_cr, strip_sgr};
 use crate::core::event::{
-    Event, NoteKind, Outcome, Proposal, ResultBundle, RunFinished, StreamName, Table, TurnStatus,
+    Event, How, NoteKind, Outcome, Proposal, ResultBundle, RunFinished, StreamName, Table, TurnStatus,
 };
 use crate::core::policy::{Capabilities, Hold, Limit};
 use crate::core::render::mib;
@@ -16,13 +16,13 @@ const TABLE_ROWS: usize = 20;
 pub fn event(event: &Event, whole: bool) -> String {
     match event {
         Event::SessionStarted(info) => format!(
-            "session {} · {} · model {} · {} ({}) · {}\n",
+            "session {} · {} · {}\nmodel {} · executor {}: {}\n",
             Clean::line(&info.id),
             Clean::line(&info.started),
+            Clean::line(&info.folder),
             Clean::line(&info.model),
             Clean::line(&info.executor),
             isolation(&info.capabilities),
-            Clean::line(&info.folder),
         ),
         Event::InputsListed { files, bytes, .. } => match files {
             0 => String::new(),
@@ -71,7 +71,7 @@ pub fn isolation(capabilities: &Capabilities) -> &'static str {
     if capabilities.isolates() {
         "isolated"
     } else if capabilities.hold(Limit::HostFiles) == Hold::No {
-        "NOT isolated: code has all your rights"
+        "NOT isolated, code has all your rights"
     } else {
         "isolated as well as this machine allows"
     }
@@ -82,12 +82,9 @@ fn block(who: &str, text: &str) -> String {
 }
 
 fn code(proposal: &Proposal) -> String {
-    let how = match &proposal.raw {
-        Some(_) if proposal.how == crate::core::event::How::Recovered => " · recovered from a broken call",
-        Some(_) | None => "",
-    };
+    let how = if proposal.how == How::Recovered { " · recovered from a broken call" } else { "" };
     let head = format!("\nstep {} · attempt {}{how}\n", proposal.step, proposal.attempt);
-    head + &numbered(&proposal.code)
+    format!("{head}{}\n", numbered(&proposal.code))
 }
 
 fn numbered(code: &str) -> String {
