@@ -1,7 +1,12 @@
+use std::collections::VecDeque;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::event::{Artifact, Failure, ResultBundle, StreamName};
+use crate::core::event::{
+    Artifact, Failure, How, ModelFailure, ModelFailureKind, Outcome, Problem, Reply, ResultBundle, RunFinished,
+    StreamName,
+};
 use crate::core::policy::{Capabilities, Network, SecurityPolicy};
 
 fn info() -> SessionInfo {
