@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
@@ -15,17 +14,14 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::core::event::{
-    Call, Channel, Event, Failure, ModelFailure, ModelFailureKind, NoteKind, Outcome, Problem, Record, Reply,
-    ResultBundle, RunFinished, SCHEMA_VERSION, SessionInfo, Terms, TurnStatus,
+    Channel, Event, Failure, ModelFailure, ModelFailureKind, NoteKind, Outcome, Record, Reply, ResultBundle,
+    RunFinished, SCHEMA_VERSION, SessionInfo, Terms, TurnStatus,
 };
 use crate::core::session::{Effect, Run, Session};
 use crate::log::redact::Redactor;
 use crate::log::writer::LogWriter;
-use crate::model::{Candidate, ChatModel, Delta, Draft};
+use crate::model::{ChatModel, Delta, Draft};
 use crate::sandbox::{Cell, Executor, Finished, OpenRequest, Output, Sandbox, SetupError};
-
-/// Pieces of a reply are put together for this long, so that a fast model does not write a record a token.
-const DELTA_BATCH: Duration = Duration::from_millis(30);
 
 /// Input files named in the log, and to a model that opens one that is not there.
 const NAMED_FILES: usize = 40;
@@ -82,6 +78,12 @@ pub struct Parts {
     /// Blacks out keys on their way into the log.
     pub redactor: Redactor,
 }
+
+mod batch;
+mod gate;
+
+use batch::Batch;
+use gate::{gate, ungated};
 
 type Opening = Shared<BoxFuture<'static, Result<Arc<dyn Sandbox>, SetupError>>>;
 
@@ -166,34 +168,6 @@ enum Happened {
     Gated(Result<Reply, SetupError>),
     Opened(Result<Arc<dyn Sandbox>, SetupError>),
     Output(Option<Output>),
-}
-
-/// Pieces of one channel that were not recorded yet.
-#[derive(Default)]
-struct Batch {
-    pending: Option<(Channel, String)>,
-    due: Option<Instant>,
-}
-
-impl Batch {
-    /// Adds a piece; gives back what must be recorded before it.
-    fn push(&mut self, channel: Channel, text: &str) -> Option<Event> {
-        if let Some((same, pending)) = &mut self.pending
-            && *same == channel
-        {
-            pending.push_str(text);
-            return None;
-        }
-        let before = self.take();
-        self.pending = Some((channel, text.to_string()));
-        self.due = Some(Instant::now() + DELTA_BATCH);
-        before
-    }
-
-    fn take(&mut self) -> Option<Event> {
-        self.due = None;
-        self.pending.take().map(|(channel, text)| Event::ModelDelta { channel, text })
-    }
 }
 
 /// Waits for the next thing to happen. Dropping it loses nothing.
@@ -514,51 +488,4 @@ impl Agent {
             self.explain(&failure).await;
         }
     }
-}
-
-fn ungated(candidate: Candidate) -> Option<Call> {
-    let code = candidate.readings.into_iter().next()?;
-    Some(Call {
-        id: candidate.id,
-        code,
-        timeout_seconds: candidate.timeout_seconds,
-        how: candidate.how,
-        raw: candidate.raw,
-    })
-}
-
-/// Lets only code through that Python compiles, where it was not a clean call.
-async fn gate(opening: Opening, draft: Draft) -> Result<Reply, SetupError> {
-    let sandbox = opening.await?;
-    let mut reply = draft.reply;
-    for candidate in draft.candidates {
-        if !candidate.gate {
-            reply.calls.extend(ungated(candidate));
-            continue;
-        }
-        let mut first_error = None;
-        let mut compiled = None;
-        for reading in &candidate.readings {
-            match sandbox.check(reading.clone()).await?.error {
-                None => {
-                    compiled = Some(reading.clone());
-                    break;
-                }
-                Some((line, message)) => {
-                    first_error.get_or_insert(format!("line {line}: {message}"));
-                }
-            }
-        }
-        match compiled {
-            Some(code) => reply.calls.extend(ungated(Candidate { readings: vec![code], ..candidate })),
-            None if candidate.or_text => {
-                reply.text.push_str(candidate.raw.as_deref().unwrap_or_default());
-            }
-            None => {
-                let why = format!("the code does not compile, {}", first_error.unwrap_or_default());
-                reply.problem = Some(Problem::BrokenCall { why });
-            }
-        }
-    }
-    Ok(reply)
 }
