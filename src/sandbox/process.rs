@@ -15,6 +15,14 @@ pub fn harden_process() {
     // Best effort: it can only fail on a kernel that does not know it.
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_dumpable(false);
+    ignore_file_size_signal();
+}
+
+/// A write over `ulimit -f` is an error with a message, not the end of the program.
+#[allow(unsafe_code)]
+fn ignore_file_size_signal() {
+    // SAFETY: no handler is installed, so no code of ours runs in a signal context; nothing else here sets this signal.
+    let _ = unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, nix::sys::signal::SigHandler::SigIgn) };
 }
 
 /// Kills a runner with everything below it or started with `folder` in its environment, when it cannot do so itself.
