@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
@@ -14,17 +15,20 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::core::event::{
-    Channel, Event, Failure, ModelFailure, ModelFailureKind, NoteKind, Outcome, Record, Reply, ResultBundle,
-    RunFinished, SCHEMA_VERSION, SessionInfo, Terms, TurnStatus,
+    Artifact, Channel, Event, Failure, ModelFailure, ModelFailureKind, NoteKind, Outcome, Proposal, Record, Reply,
+    SCHEMA_VERSION, SessionInfo, Terms,
 };
 use crate::core::session::{Effect, Run, Session};
 use crate::log::redact::Redactor;
 use crate::log::writer::LogWriter;
 use crate::model::{ChatModel, Delta, Draft};
-use crate::sandbox::{Cell, Executor, Finished, OpenRequest, Output, Sandbox, SetupError};
+use crate::sandbox::{Executor, OpenRequest, Output, Sandbox, SetupError};
 
 /// Input files named in the log, and to a model that opens one that is not there.
 const NAMED_FILES: usize = 40;
+
+/// How long the end of a run is waited for when the session ends.
+const WIND_UP: Duration = Duration::from_secs(3);
 
 /// An order from a user interface.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +41,8 @@ pub enum Command {
         step: u32,
         /// Which attempt.
         attempt: u32,
+        /// Id of the call whose code the person saw.
+        call: String,
         /// The text to run where it was changed.
         edited: Option<String>,
         /// Who approves.
@@ -50,11 +56,15 @@ pub enum Command {
         step: u32,
         /// Which attempt.
         attempt: u32,
+        /// Id of the call whose code the person saw.
+        call: String,
         /// Sent to the model; without one the turn ends.
         reason: Option<String>,
     },
     /// Stop the reply or the run; a second one kills the run at once.
     Interrupt,
+    /// Copy the files that were made so far into this folder.
+    Save(PathBuf),
     /// End the session.
     Shutdown,
 }
@@ -81,6 +91,7 @@ pub struct Parts {
 
 mod batch;
 mod gate;
+mod runs;
 
 use batch::Batch;
 use gate::{gate, ungated};
@@ -95,6 +106,8 @@ pub async fn run(parts: Parts, mut commands: mpsc::Receiver<Command>, records: m
         activity: Activity::Idle,
         sandbox: None,
         started: Instant::now(),
+        made: Vec::new(),
+        seq: parts.log.next_seq(),
         records,
         model: parts.model,
         remember_text_mode: parts.remember_text_mode,
@@ -126,6 +139,10 @@ struct Agent {
     activity: Activity,
     sandbox: Option<Opening>,
     started: Instant,
+    /// Files the runs made, with the step that made each.
+    made: Vec<(u32, Artifact)>,
+    /// Number of the next record.
+    seq: u64,
     records: mpsc::Sender<Record>,
     model: Arc<dyn ChatModel>,
     remember_text_mode: Box<dyn Fn() + Send>,
@@ -154,11 +171,19 @@ enum Activity {
         run: Run,
         opening: Opening,
     },
+    /// The log is put on the disk before the code runs.
+    Syncing {
+        run: Run,
+        sandbox: Arc<dyn Sandbox>,
+        barrier: BoxFuture<'static, Result<(), Failure>>,
+    },
     /// Code runs.
     Running {
         run: Run,
         sandbox: Arc<dyn Sandbox>,
         output: mpsc::Receiver<Output>,
+        /// It waited for packages first.
+        waited: bool,
     },
 }
 
@@ -167,6 +192,7 @@ enum Happened {
     BatchDue,
     Gated(Result<Reply, SetupError>),
     Opened(Result<Arc<dyn Sandbox>, SetupError>),
+    Synced(Result<(), Failure>),
     Output(Option<Output>),
 }
 
@@ -183,6 +209,7 @@ async fn next(activity: &mut Activity) -> Happened {
         },
         Activity::Gating { gate, .. } => Happened::Gated(gate.await),
         Activity::Starting { opening, .. } => Happened::Opened(opening.clone().await),
+        Activity::Syncing { barrier, .. } => Happened::Synced(barrier.await),
         Activity::Running { output, .. } => Happened::Output(output.recv().await),
     }
 }
@@ -199,21 +226,46 @@ impl Agent {
         }
     }
 
+    /// Winds up: what is under way is stopped and its end recorded.
     async fn end(mut self) {
-        if let Some(opening) = self.sandbox.take()
-            && let Ok(sandbox) = opening.await
-        {
+        self.wind_up().await;
+        // One that is still opening is not waited for: it ends with its pipes.
+        if let Some(Ok(sandbox)) = self.sandbox.take().as_ref().and_then(|opening| opening.peek()) {
             sandbox.close().await;
         }
         self.record(Event::SessionEnded { reason: "closed".into() }).await;
         let _ = self.log.close().await;
     }
 
+    async fn wind_up(&mut self) {
+        self.interrupt().await;
+        let deadline = Instant::now() + WIND_UP;
+        while let Activity::Running { run, sandbox, output, .. } = &mut self.activity {
+            // Nobody waits for a gentle end any more.
+            sandbox.interrupt();
+            match tokio::time::timeout_at(deadline, output.recv()).await {
+                Ok(piece) => self.output(piece).await,
+                Err(_) => {
+                    let run = run.clone();
+                    self.finish_unstarted(&run, Outcome::Cancelled).await;
+                }
+            }
+        }
+        // Facts the core adds are still recorded; nothing new is begun.
+        while let Some(effect) = self.effects.pop_front() {
+            if let Effect::Emit(event) = effect {
+                self.record(event).await;
+            }
+        }
+    }
+
     /// Logs a fact, shows it, and takes what it asks for.
     async fn record(&mut self, event: Event) {
         let at_ms = self.started.elapsed().as_millis() as u64;
-        let record = Record { v: SCHEMA_VERSION, seq: self.log.next_seq(), at_ms, event };
-        // What cannot be taken now makes the next barrier fail, and then nothing runs.
+        let record = Record { v: SCHEMA_VERSION, seq: self.seq, at_ms, event };
+        self.seq += 1;
+        // A record that is not taken is missing for good: the numbers of the next ones do not follow, so that no barrier
+        // holds any more and nothing runs.
         let _ = self.log.append(&Record { event: self.redactor.event(record.event.clone()), ..record }).await;
         let effects = self.session.step(&record.event);
         // Nobody listening is no reason to lose the log.
@@ -248,6 +300,8 @@ impl Agent {
     }
 
     fn opening(&mut self) -> Opening {
+        // One that failed while nothing waited for it says nothing about now.
+        self.sandbox.take_if(|opening| matches!(opening.peek(), Some(Err(_))));
         let executor = &self.executor;
         let open = &self.open;
         let opening = self.sandbox.get_or_insert_with(|| {
@@ -267,13 +321,14 @@ impl Agent {
                 self.record(Event::UserSaid { text }).await;
                 self.sync().await;
             }
-            Command::Approve { step, attempt, edited, by, terms } => {
-                self.record(Event::CodeApproved { step, attempt, edited, by, terms }).await;
+            Command::Approve { step, attempt, call, edited, by, terms } => {
+                self.record(Event::CodeApproved { step, attempt, call, edited, by, terms }).await;
             }
-            Command::Reject { step, attempt, reason } => {
-                self.record(Event::CodeRejected { step, attempt, reason }).await;
+            Command::Reject { step, attempt, call, reason } => {
+                self.record(Event::CodeRejected { step, attempt, call, reason }).await;
             }
             Command::Interrupt => self.interrupt().await,
+            Command::Save(folder) => self.save(folder).await,
             Command::Shutdown => {}
         }
     }
@@ -281,8 +336,8 @@ impl Agent {
     async fn interrupt(&mut self) {
         match &mut self.activity {
             Activity::Idle => {
-                if let Some((step, attempt)) = self.session.proposal().map(|p| (p.step, p.attempt)) {
-                    self.record(Event::CodeRejected { step, attempt, reason: None }).await;
+                if let Some(Proposal { step, attempt, call, .. }) = self.session.proposal().cloned() {
+                    self.record(Event::CodeRejected { step, attempt, call, reason: None }).await;
                 }
             }
             Activity::Thinking { said, .. } | Activity::Gating { said, .. } => {
@@ -293,7 +348,7 @@ impl Agent {
                 let failed = ModelFailure { kind: ModelFailureKind::Interrupted, failure, partial };
                 self.record(Event::ModelFailed(failed)).await;
             }
-            Activity::Starting { run, .. } => {
+            Activity::Starting { run, .. } | Activity::Syncing { run, .. } => {
                 let run = run.clone();
                 self.finish_unstarted(&run, Outcome::Cancelled).await;
             }
@@ -323,9 +378,11 @@ impl Agent {
             Happened::Gated(Err(error)) => {
                 self.activity = Activity::Idle;
                 self.sandbox = None;
-                self.sandbox_failed(&error.failure).await;
+                self.explain(&error.failure).await;
+                self.record(Event::SandboxFailed { failure: error.failure }).await;
             }
             Happened::Opened(opened) => self.opened(opened).await,
+            Happened::Synced(synced) => self.synced(synced).await,
             Happened::Output(output) => self.output(output).await,
         }
     }
@@ -340,10 +397,8 @@ impl Agent {
 
     async fn delta(&mut self, delta: Delta) {
         match delta {
-            Delta::Status(text) => {
-                let kind = if text.starts_with("warning") { NoteKind::Warning } else { NoteKind::Progress };
-                self.note(kind, text).await;
-            }
+            Delta::Status(text) => self.note(NoteKind::Progress, text).await,
+            Delta::Warning(text) => self.note(NoteKind::Warning, text).await,
             Delta::Piece(channel, text) => {
                 let Activity::Thinking { batch, said, .. } = &mut self.activity else { return };
                 if channel == Channel::Text {
@@ -376,116 +431,5 @@ impl Agent {
         let mut reply = draft.reply;
         reply.calls = draft.candidates.into_iter().filter_map(ungated).collect();
         self.record(Event::ModelReplied(Box::new(reply))).await;
-    }
-
-    async fn sandbox_failed(&mut self, failure: &Failure) {
-        self.explain(failure).await;
-        let (status, answer) = (TurnStatus::SandboxError, failure.to_string());
-        self.record(Event::TurnEnded { status, answer, unrepaired: false }).await;
-    }
-
-    /// Puts the remedy where the person sees it.
-    async fn explain(&mut self, failure: &Failure) {
-        if !failure.hint.is_empty() {
-            self.note(NoteKind::Warning, format!("{failure}\nhint: {}", failure.hint)).await;
-        }
-    }
-
-    async fn opened(&mut self, opened: Result<Arc<dyn Sandbox>, SetupError>) {
-        let Activity::Starting { run, .. } = std::mem::replace(&mut self.activity, Activity::Idle) else { return };
-        let sandbox = match opened {
-            Ok(sandbox) => sandbox,
-            Err(SetupError { failure, missing }) => {
-                self.sandbox = None;
-                self.finish_unstarted(&run, Outcome::SetupFailed { failure, missing }).await;
-                return;
-            }
-        };
-        let (step, attempt, terms) = (run.step, run.attempt, run.terms.clone());
-        self.record(Event::RunStarted { step, attempt, terms, runtime: sandbox.runtime() }).await;
-        // Nothing runs that the log might not show.
-        if let Err(failure) = self.log.barrier().await {
-            self.finish_unstarted(&run, Outcome::SetupFailed { failure, missing: false }).await;
-            return;
-        }
-        let cell = Cell { number: run.cell, code: run.code.clone(), timeout_seconds: run.terms.timeout_seconds };
-        let output = sandbox.run(cell);
-        self.activity = Activity::Running { run, sandbox, output };
-    }
-
-    async fn output(&mut self, output: Option<Output>) {
-        let Activity::Running { run, .. } = &self.activity else { return };
-        let step = run.step;
-        match output {
-            Some(Output::Started) => {}
-            Some(Output::Notice(kind, text)) => self.note(kind, text).await,
-            Some(Output::Text { stream, text, dropped }) => {
-                self.record(Event::RunOutput { step, stream, text, dropped }).await;
-            }
-            Some(Output::Value(value)) => {
-                let png = value.png.and_then(|png| self.log.blobs()?.put(&png).ok());
-                let result = ResultBundle { last: value.last, text: value.text, table: value.table, png };
-                self.record(Event::RunResult { step, result }).await;
-            }
-            Some(Output::Finished(finished)) => {
-                let run = run.clone();
-                self.finished(&run, *finished).await;
-            }
-            None => {
-                let run = run.clone();
-                self.sandbox = None;
-                let failure = Failure::new("the sandbox went away", "", "ask again to start a new one");
-                self.finish_unstarted(&run, Outcome::BackendLost { failure, missing: false }).await;
-            }
-        }
-    }
-
-    async fn finished(&mut self, run: &Run, finished: Finished) {
-        self.activity = Activity::Idle;
-        let stdout_blob = self.keep_spool(finished.stdout_spool);
-        let stderr_blob = self.keep_spool(finished.stderr_spool);
-        if let Outcome::BackendLost { failure, .. } | Outcome::SetupFailed { failure, .. } = &finished.outcome {
-            self.explain(&failure.clone()).await;
-        }
-        let artifacts = finished.artifacts.clone();
-        self.record(Event::RunFinished(Box::new(RunFinished {
-            step: run.step,
-            attempt: run.attempt,
-            exit_code: finished.outcome.exit_code(),
-            outcome: finished.outcome,
-            took_ms: finished.took_ms,
-            peak_bytes: finished.peak_bytes,
-            variables_lost: finished.variables_lost,
-            artifacts: finished.artifacts,
-            notes: finished.notes,
-            stdout_blob,
-            stderr_blob,
-        })))
-        .await;
-        for artifact in artifacts {
-            let (step, name, bytes) = (run.step, artifact.name, artifact.bytes);
-            self.record(Event::ArtifactSaved { step, name, bytes }).await;
-        }
-        self.sync().await;
-    }
-
-    /// Output that is longer than its records becomes a blob of the session.
-    fn keep_spool(&mut self, path: Option<PathBuf>) -> Option<String> {
-        let path = path?;
-        let name = self.log.blobs().and_then(|blobs| blobs.put_text_file(&path, &mut self.redactor).ok());
-        let _ = std::fs::remove_file(&path);
-        name
-    }
-
-    /// The end of a run that never began.
-    async fn finish_unstarted(&mut self, run: &Run, outcome: Outcome) {
-        self.finished(run, Finished::new(outcome)).await;
-    }
-
-    /// A barrier whose failure is shown; the next run will refuse to start.
-    async fn sync(&mut self) {
-        if let Err(failure) = self.log.barrier().await {
-            self.explain(&failure).await;
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! driver, shows records, and approves code by itself where that is allowed.
 
 use std::io::{IsTerminal, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -11,13 +11,13 @@ use tokio::time::Instant;
 use crate::agent::{self, Command};
 use crate::cli::{Common, Exec};
 use crate::core::clean::Clean;
-use crate::core::event::{Artifact, Event, Failure, Record, SCHEMA_VERSION, TurnStatus};
+use crate::core::event::{Event, Failure, NoteKind, Proposal, Record, SCHEMA_VERSION, TurnStatus};
 use crate::error::{Error, Kind, Result};
 use crate::log::line;
 use crate::log::redact::Redactor;
 use crate::places::Places;
+use crate::printer::Printer;
 use crate::progress::Progress;
-use crate::sandbox::artifacts;
 use crate::start;
 
 /// Longest question read from standard input, bytes.
@@ -29,11 +29,14 @@ const CHANNEL: usize = 64;
 /// How long the end of a turn may take after it was told to stop: the sandbox's ladder is 2 s, with slack.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
+/// How long what is printed is waited for after a stop: a reader that does not read must not hold the end up.
+const PRINT_GRACE: Duration = Duration::from_millis(500);
+
 /// Runs the command. What went wrong is in the error; it was not printed yet.
 pub async fn run(args: &Exec, common: &Common, places: &Places) -> Result<()> {
     let mut view = View::new(args);
     let result = question(args, common, places, &mut view).await;
-    view.close(&result);
+    view.close(&result).await;
     result
 }
 
@@ -46,7 +49,6 @@ enum Stop {
 async fn question(args: &Exec, common: &Common, places: &Places, view: &mut View) -> Result<()> {
     let mut signals = Signals::new()?;
     let deadline = args.deadline.map(|s| Instant::now() + Duration::from_secs(s));
-    let prompt = prompt(&args.prompt)?;
     let options = start::Options {
         max_retries: args.max_retries,
         allow_unsandboxed: args.allow_unsandboxed,
@@ -54,30 +56,31 @@ async fn question(args: &Exec, common: &Common, places: &Places, view: &mut View
         common,
     };
     let mut waiting = |text: &str| view.progress.waiting(text);
-    let opened = tokio::select! {
-        opened = start::open(&options, places, &mut waiting) => opened?,
+    let prepared = async {
+        let argument = args.prompt.clone();
+        // Standard input may take its time; a stop does not wait for it.
+        let prompt = tokio::task::spawn_blocking(move || prompt(&argument)).await.unwrap_or_else(|_| bug())?;
+        Ok((prompt, start::open(&options, places, &mut waiting).await?))
+    };
+    let (prompt, opened) = tokio::select! {
+        prepared = prepared => prepared?,
         stop = stopped(&mut signals, deadline) => return Err(stop_error(&stop)),
     };
     view.redactor = opened.redactor.clone();
-    let keep = opened.parts.open.keep.clone();
     let (orders, commands) = mpsc::channel(CHANNEL);
     let (sender, records) = mpsc::channel(CHANNEL);
     let driver = tokio::spawn(agent::run(opened.parts, commands, sender));
-    let turn = Turn { orders, records, signals, deadline };
-    let ended = turn.run(prompt, view).await;
+    let out = args.out.as_ref().map(|p| std::path::absolute(p).unwrap_or_else(|_| p.clone()));
+    let turn = Turn { orders, records, signals, deadline, stop: None, out };
+    let ended = turn.run(prompt, view).await?;
     if driver.await.is_err() {
-        return Err(Error::new(
-            Kind::Internal,
-            "the driver task ended unexpectedly",
-            "",
-            "this is a bug; please report it",
-        ));
-    }
-    let ended = ended?;
-    if let Some(out) = &args.out {
-        save_files(&ended.files, &keep, out, view);
+        return bug();
     }
     finish(args, ended, view)
+}
+
+fn bug<T>() -> Result<T> {
+    Err(Error::new(Kind::Internal, "a task ended unexpectedly", "", "this is a bug; please report it"))
 }
 
 /// How the turn ended.
@@ -86,7 +89,6 @@ struct Ended {
     answer: String,
     unrepaired: bool,
     stop: Option<Stop>,
-    files: Vec<Artifact>,
     failure: Option<Failure>,
 }
 
@@ -95,53 +97,65 @@ struct Turn {
     records: mpsc::Receiver<Record>,
     signals: Signals,
     deadline: Option<Instant>,
+    /// Why it was told to stop.
+    stop: Option<Stop>,
+    /// Where the files go that were made.
+    out: Option<PathBuf>,
 }
 
 impl Turn {
     async fn run(mut self, prompt: String, view: &mut View) -> Result<Ended> {
         self.order(Command::Say(prompt)).await;
-        let mut stop = None;
         let mut give_up = None;
         let mut ended = None;
-        let mut files = Vec::new();
         let mut failure = None;
-        loop {
+        let mut open = true;
+        while open || view.printer.waits() {
             tokio::select! {
-                record = self.records.recv() => {
-                    let Some(record) = record else { break };
+                record = self.records.recv(), if open && (view.printer.has_room() || self.stop.is_some()) => {
+                    let Some(record) = record else { open = false; continue };
                     view.record(&record, ended.is_some());
                     if let Event::CodeProposed(p) = record.event {
-                        let (step, attempt, terms) = (p.step, p.attempt, p.terms);
-                        self.order(Command::Approve { step, attempt, edited: None, by: "exec".into(), terms }).await;
-                    } else if let Event::RunFinished(finished) = record.event {
-                        files.extend(finished.artifacts);
+                        self.approve(p).await;
                     } else if let Event::ModelFailed(failed) = record.event {
                         failure = Some(failed.failure);
                     } else if let Event::TurnEnded { status, answer, unrepaired } = record.event
                         && ended.is_none()
                     {
                         ended = Some((status, answer, unrepaired));
+                        if let Some(out) = self.out.take() {
+                            self.order(Command::Save(out)).await;
+                        }
                         self.order(Command::Shutdown).await;
                     }
                 }
-                why = stopped(&mut self.signals, self.deadline), if ended.is_none() => {
+                () = view.printer.pass_on(), if view.printer.waits() => {}
+                why = stopped(&mut self.signals, self.deadline) => {
                     // A second signal reaches the driver as a second interrupt, which kills at once.
                     self.order(Command::Interrupt).await;
                     self.deadline = None;
-                    stop.get_or_insert(why);
+                    self.stop.get_or_insert(why);
                     give_up.get_or_insert(Instant::now() + STOP_GRACE);
                 }
-                () = until(give_up), if ended.is_none() => {
-                    self.order(Command::Shutdown).await;
-                    give_up = None;
-                    ended = Some((TurnStatus::Stopped, String::new(), false));
-                }
+                () = until(give_up) => break,
                 () = view.progress.tick() => {}
             }
         }
-        let (status, answer, unrepaired) = ended
-            .ok_or_else(|| Error::new(Kind::Internal, "the turn has no end", "", "this is a bug; please report it"))?;
-        Ok(Ended { status, answer, unrepaired, stop, files, failure })
+        if open {
+            // Told to stop, it took too long; dropping the orders ends the driver.
+            self.order(Command::Shutdown).await;
+            ended.get_or_insert((TurnStatus::Stopped, String::new(), false));
+        }
+        let Some((status, answer, unrepaired)) = ended else { return bug() };
+        Ok(Ended { status, answer, unrepaired, stop: self.stop, failure })
+    }
+
+    /// After a stop nothing is approved any more.
+    async fn approve(&self, proposal: Proposal) {
+        if self.stop.is_none() {
+            let Proposal { step, attempt, call, terms, .. } = proposal;
+            self.order(Command::Approve { step, attempt, call, edited: None, by: "exec".into(), terms }).await;
+        }
     }
 
     async fn order(&self, command: Command) {
@@ -180,7 +194,7 @@ fn finish(args: &Exec, ended: Ended, view: &mut View) -> Result<()> {
             view.warn("a step failed and was not repaired; the answer may be wrong");
         }
         if let Some(file) = &args.output {
-            write_answer(file, &ended.answer)?;
+            write_answer(file, &view.redactor.text(ended.answer.clone()))?;
         }
         view.answer(&ended.answer);
         return Ok(());
@@ -213,16 +227,6 @@ fn write_answer(file: &Path, answer: &str) -> Result<()> {
     })
 }
 
-fn save_files(files: &[Artifact], keep: &Path, out: &Path, view: &mut View) {
-    let saved = artifacts::save(files, keep, out);
-    for path in &saved.saved {
-        view.progress.line(&format!("saved {}\n", Clean::line(&path.display().to_string())));
-    }
-    for why in &saved.failed {
-        view.warn(why);
-    }
-}
-
 fn prompt(argument: &str) -> Result<String> {
     let mut text = argument.to_string();
     if argument == "-" {
@@ -248,28 +252,32 @@ struct View {
     json: bool,
     progress: Progress,
     redactor: Redactor,
+    printer: Printer,
     /// A `turn_ended` record was printed; it is the last line.
     ended: bool,
     seq: u64,
+    at_ms: u64,
 }
 
 impl View {
     fn new(args: &Exec) -> Self {
         let progress = Progress::new(std::io::stderr().is_terminal() && !args.json);
-        Self { json: args.json, progress, redactor: Redactor::new(Vec::new()), ended: false, seq: 0 }
+        let redactor = Redactor::new(Vec::new());
+        Self { json: args.json, progress, redactor, printer: Printer::new(), ended: false, seq: 0, at_ms: 0 }
     }
 
     fn record(&mut self, record: &Record, after_end: bool) {
-        self.seq = record.seq + 1;
+        (self.seq, self.at_ms) = (record.seq + 1, record.at_ms);
         if self.json && !self.ended {
             self.ended = matches!(record.event, Event::TurnEnded { .. });
             let redacted = Record { event: self.redactor.event(record.event.clone()), ..record.clone() };
             if let Ok(line) = line::encode(&redacted) {
-                print(&line);
+                self.printer.push(line);
             }
         }
-        if !after_end {
-            self.progress.record(&record.event);
+        match &record.event {
+            Event::Note { kind: NoteKind::Warning, text } if after_end => self.warn(text),
+            event => self.progress.record(event),
         }
     }
 
@@ -277,7 +285,8 @@ impl View {
         // Apart from what was shown while it worked.
         self.progress.line("\n");
         if !self.json {
-            print(&format!("{}\n", Clean::text(answer.trim())));
+            let answer = self.redactor.text(answer.trim().to_string());
+            self.printer.push(format!("{}\n", Clean::text(&answer)));
         }
     }
 
@@ -287,30 +296,33 @@ impl View {
     }
 
     /// With `--json` the last line is always a `turn_ended` record.
-    fn close(&mut self, result: &Result<()>) {
+    async fn close(&mut self, result: &Result<()>) {
         self.progress.clear();
-        let Err(error) = result else { return };
-        if !self.json || self.ended {
-            return;
+        if let Err(error) = result
+            && self.json
+            && !self.ended
+        {
+            let (status, answer) = (status_of(error.kind), error.to_string());
+            let event = Event::TurnEnded { status, answer, unrepaired: false };
+            let record = Record { v: SCHEMA_VERSION, seq: self.seq, at_ms: self.at_ms, event };
+            if let Ok(line) = line::encode(&record) {
+                self.printer.push(line);
+            }
         }
-        let status = match error.kind {
-            Kind::Internal | Kind::Usage | Kind::Unsolved => TurnStatus::Failed,
-            Kind::Model => TurnStatus::ModelError,
-            Kind::Sandbox => TurnStatus::SandboxError,
-            Kind::Approval => TurnStatus::Rejected,
-            Kind::Deadline | Kind::Interrupted => TurnStatus::Stopped,
-        };
-        let event = Event::TurnEnded { status, answer: error.to_string(), unrepaired: false };
-        if let Ok(line) = line::encode(&Record { v: SCHEMA_VERSION, seq: self.seq, at_ms: 0, event }) {
-            print(&line);
-        }
+        let stopped = result.as_ref().is_err_and(|e| matches!(e.kind, Kind::Interrupted | Kind::Deadline));
+        self.printer.finish(stopped.then_some(PRINT_GRACE)).await;
     }
 }
 
-/// A reader that went away is no error of ours.
-fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+/// How an error before the end of the turn stands in a `turn_ended` record.
+fn status_of(kind: Kind) -> TurnStatus {
+    match kind {
+        Kind::Internal | Kind::Usage | Kind::Unsolved => TurnStatus::Failed,
+        Kind::Model => TurnStatus::ModelError,
+        Kind::Sandbox => TurnStatus::SandboxError,
+        Kind::Approval => TurnStatus::Rejected,
+        Kind::Deadline | Kind::Interrupted => TurnStatus::Stopped,
+    }
 }
 
 /// The signals that mean stop.

@@ -14,6 +14,7 @@ pub mod exec;
 pub mod log;
 pub mod model;
 pub mod places;
+pub mod printer;
 pub mod progress;
 pub mod sandbox;
 pub mod sessions;

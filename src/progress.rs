@@ -80,6 +80,7 @@ impl Progress {
             | Event::CodeRejected { .. }
             | Event::RunOutput { .. }
             | Event::RunResult { .. }
+            | Event::SandboxFailed { .. }
             | Event::ArtifactSaved { .. }
             | Event::Note { .. }
             | Event::SessionEnded { .. } => {}

@@ -37,6 +37,7 @@ pub fn event(event: &Event, whole: bool) -> String {
         Event::ModelReplied(reply) if reply.calls.is_empty() => String::new(),
         Event::ModelReplied(reply) => block("Assistant", &reply.text),
         Event::ModelFailed(failed) => failure_lines(&failed.failure.to_string(), &failed.failure.hint),
+        Event::SandboxFailed { failure } => failure_lines(&failure.to_string(), &failure.hint),
         Event::CodeProposed(proposal) => code(proposal),
         Event::CodeApproved { edited: Some(edited), .. } => format!("edited by the user:\n{}", numbered(edited)),
         Event::CodeApproved { edited: None, .. } => String::new(),
@@ -48,7 +49,7 @@ pub fn event(event: &Event, whole: bool) -> String {
         Event::RunOutput { stream, text, dropped, .. } => output(*stream, text, *dropped),
         Event::RunResult { result, .. } => value(result),
         Event::RunFinished(finished) => run_end(finished),
-        Event::ArtifactSaved { name, bytes, .. } => format!("file {} ({})\n", Clean::line(name), mib(*bytes)),
+        Event::ArtifactSaved { path, bytes, .. } => format!("saved {} ({})\n", Clean::line(path), mib(*bytes)),
         Event::TurnEnded { status, answer, unrepaired } if whole => turn_end(*status, answer, *unrepaired),
         Event::TurnEnded { .. } => String::new(),
         Event::Note { kind: NoteKind::Progress, .. } if whole => String::new(),
@@ -158,6 +159,9 @@ fn run_end(finished: &RunFinished) -> String {
         Outcome::Exited { .. } => "",
     };
     let mut shown = format!("exit {} · {:.2} s{memory}{limit}\n", finished.exit_code, finished.took_ms as f64 / 1000.0);
+    for file in &finished.artifacts {
+        shown.push_str(&format!("· file {} ({})\n", Clean::line(&file.name), mib(file.bytes)));
+    }
     for text in &finished.notes {
         shown.push_str(&format!("· {}\n", Clean::line(text)));
     }

@@ -67,6 +67,8 @@ pub enum Event {
         step: u32,
         /// Which attempt of it, from 1.
         attempt: u32,
+        /// Id of the call whose code was shown: a rejected attempt has the number of the next one, but not its id.
+        call: String,
         /// The text to run where the person changed it.
         edited: Option<String>,
         /// Who approved: `user`, or `exec` for the command line.
@@ -80,6 +82,8 @@ pub enum Event {
         step: u32,
         /// Which attempt of it.
         attempt: u32,
+        /// Id of the call whose code was shown.
+        call: String,
         /// The person's reason, sent to the model verbatim; without one the turn ends.
         reason: Option<String>,
     },
@@ -115,14 +119,22 @@ pub enum Event {
     },
     /// The program ended.
     RunFinished(Box<RunFinished>),
-    /// A file the program made was kept.
+    /// The sandbox could not be opened, or was lost outside a run.
+    SandboxFailed {
+        /// What happened and what to do.
+        #[serde(flatten)]
+        failure: Failure,
+    },
+    /// A file a run made was copied to where the person wants it.
     ArtifactSaved {
         /// Which step made it.
         step: u32,
-        /// Its plain name.
+        /// Its name among the kept files of the session.
         name: String,
         /// Its size in bytes.
         bytes: u64,
+        /// Where the copy is.
+        path: String,
     },
     /// The turn is over.
     TurnEnded {
@@ -385,6 +397,13 @@ pub struct Proposal {
     /// Time limit the model asked for, where the policy allows less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_seconds: Option<u64>,
+}
+
+impl Proposal {
+    /// Whether it is the one a person was shown: step, attempt and call.
+    pub fn is(&self, (step, attempt, call): (u32, u32, &str)) -> bool {
+        self.step == step && self.attempt == attempt && self.call == call
+    }
 }
 
 /// What an approval covers besides the bytes of the code.

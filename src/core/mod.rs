@@ -6,6 +6,7 @@
 
 pub mod clean;
 pub mod event;
+pub mod fit;
 pub mod numbers;
 pub mod policy;
 pub mod prompt;

@@ -1,16 +1,9 @@
-//! The words the model reads, and how much of the conversation fits into its window.
+//! The words the model reads.
 
-use super::event::{Mode, Problem, SessionInfo, Usage};
-use super::transcript::Message;
-
-/// Bytes of a token until the server's own count is known: text of code and English is 3 to 4.
-pub const BYTES_PER_TOKEN: f64 = 3.2;
+use super::event::{Mode, Problem, SessionInfo};
 
 /// Longest reply asked for, tokens: long programs take 1,500, and a small model that runs away must end.
 const MAX_REPLY_TOKENS: u32 = 2048;
-
-/// What is left of the window's budget after old rounds were dropped: one big step, so that prefix caches hold.
-const TRIM_TO: f64 = 0.6;
 
 /// Tokens of a reply in a window of `window`: a quarter at most.
 pub fn reply_tokens(window: u32) -> u32 {
@@ -21,14 +14,16 @@ pub fn reply_tokens(window: u32) -> u32 {
 pub const SUMMARISE: &str = "Stop here: no more code can be run for this question. Say in a few sentences what was \
 found out so far and what is still open.";
 
-/// The system message.
-pub fn system(info: &SessionInfo, mode: Mode, profile: &str, missing: &[String]) -> String {
+/// Longest question repeated behind a result: a long one is data, and the model has it above.
+const MAX_REPEATED: usize = 500;
+
+/// The system message. `notes` are facts that came up later: packages that could not be had.
+pub fn system(info: &SessionInfo, mode: Mode, profile: &str, notes: &[String]) -> String {
     let python = if info.python.is_empty() { "Python 3".to_string() } else { format!("Python {}", info.python) };
-    let have: Vec<_> = info.packages.iter().filter(|p| !missing.contains(p)).map(String::as_str).collect();
-    let packages = if have.is_empty() {
+    let packages = if info.packages.is_empty() {
         "only the standard library is installed".to_string()
     } else {
-        format!("installed packages: {}", have.join(", "))
+        format!("installed packages: {}", info.packages.join(", "))
     };
     let how = match mode {
         Mode::Tools => include_str!("../../assets/prompt-tools.txt"),
@@ -39,11 +34,18 @@ pub fn system(info: &SessionInfo, mode: Mode, profile: &str, missing: &[String])
         .replace("{python}", &python)
         .replace("{packages}", &packages)
         .replace("{seconds}", &info.policy.timeout_seconds.to_string());
+    notes.iter().for_each(|n| text.push_str(&format!("\nNote: {n}")));
     if !profile.is_empty() {
         text.push_str("\n\n");
         text.push_str(profile.trim_end());
     }
     text
+}
+
+/// A question as it is repeated.
+fn repeated(question: &str) -> String {
+    let Some((cut, _)) = question.char_indices().nth(MAX_REPEATED) else { return question.to_string() };
+    format!("{}…", &question[..cut])
 }
 
 /// What the model is told about its tool. The rules of the system message are here too: some templates show a model
@@ -77,7 +79,8 @@ pub fn after_run(question: &str, failed: bool, silent: bool, source: Option<&str
     } else {
         format!(
             "Now answer in words, without code, using the values exactly as printed. Only if something is still missing, \
-             send more code.\nQuestion: {question}"
+             send more code.\nQuestion: {}",
+            repeated(question)
         )
     }
 }
@@ -92,7 +95,8 @@ pub fn files_note(names: &[String]) -> String {
 pub fn already_ran(question: &str) -> String {
     format!(
         "not run: this code has already run, its output is above. Answer in words, without code, using the values exactly as \
-         printed.\nQuestion: {question}"
+         printed.\nQuestion: {}",
+        repeated(question)
     )
 }
 
@@ -118,9 +122,16 @@ pub fn please_compute(mode: Mode) -> &'static str {
 pub fn please_use_output(question: &str, output: &str) -> String {
     format!(
         "Your answer holds none of the numbers in the output:\n{output}\nAnswer again in words, using the values exactly \
-         as printed.\nQuestion: {question}"
+         as printed.\nQuestion: {}",
+        repeated(question)
     )
 }
+
+/// Result of a call beyond the number that is taken from one reply.
+pub const TOO_MANY_CALLS: &str = "not run: too many calls in one reply; send fewer";
+
+/// Stands for a reply the person stopped.
+pub const STOPPED_REPLY: &str = "(I interrupted this reply.)";
 
 /// What was wrong with a reply, for the person.
 pub fn problem_for_person(problem: &Problem) -> String {
@@ -146,94 +157,4 @@ pub fn problem_for_model(problem: &Problem, mode: Mode) -> String {
         Problem::BrokenCall { why } => format!("Your call could not be read: {why}. {how}"),
         Problem::AnnouncedOnly => format!("No code arrived. {how}"),
     }
-}
-
-/// Which part of the conversation is sent.
-#[derive(Debug)]
-pub struct Fit {
-    /// Messages before this one are no longer sent.
-    first: usize,
-    bytes_per_token: f64,
-    /// Bytes of the last request, to be compared with the server's count.
-    last_bytes: usize,
-    /// The server said it is too long although our count says it fits.
-    shrink: bool,
-}
-
-impl Default for Fit {
-    fn default() -> Self {
-        Self { first: 0, bytes_per_token: BYTES_PER_TOKEN, last_bytes: 0, shrink: false }
-    }
-}
-
-impl Fit {
-    /// Learns from the server's count. Only ever towards fewer bytes a token than assumed: the count of a server that
-    /// cut the request silently is too low, and must not make us send more.
-    pub fn calibrate(&mut self, usage: Usage) {
-        if usage.prompt > 100 && self.last_bytes > 0 {
-            let measured = self.last_bytes as f64 / usage.prompt as f64;
-            self.bytes_per_token = measured.clamp(1.5, BYTES_PER_TOKEN);
-        }
-    }
-
-    /// Messages from `index` on were removed; what is sent begins there at the latest.
-    pub fn rewind(&mut self, index: usize) {
-        self.first = self.first.min(index);
-    }
-
-    /// The next request is trimmed whatever our own count says.
-    pub fn shrink(&mut self) {
-        self.shrink = true;
-    }
-
-    /// The messages to send within `budget` tokens, and how many were left out newly. The question of the turn stays.
-    pub fn messages(
-        &mut self,
-        system: String,
-        transcript: &[Message],
-        question: usize,
-        budget: u32,
-    ) -> (Vec<Message>, usize) {
-        let budget_bytes = f64::from(budget) * self.bytes_per_token;
-        let sizes: Vec<usize> = transcript.iter().map(size).collect();
-        let total = |first: usize| {
-            let kept_question = if question < first { sizes.get(question).copied().unwrap_or(0) } else { 0 };
-            system.len() + kept_question + sizes[first.min(sizes.len())..].iter().sum::<usize>()
-        };
-        let before = self.first;
-        if total(self.first) as f64 > budget_bytes || self.shrink {
-            let goal = budget_bytes * TRIM_TO * if self.shrink { 0.5 } else { 1.0 };
-            while total(self.first) as f64 > goal {
-                let Some(next) = next_round(transcript, self.first) else { break };
-                self.first = next;
-            }
-            self.shrink = false;
-        }
-        self.last_bytes = total(self.first);
-        let mut messages = vec![Message::System(system)];
-        if question < self.first {
-            messages.extend(transcript.get(question).cloned());
-        }
-        messages.extend(transcript[self.first.min(transcript.len())..].iter().cloned());
-        (messages, self.first - before)
-    }
-}
-
-/// Where the round after the one at `first` begins; `None` if it is the last one, which is never dropped.
-fn next_round(transcript: &[Message], first: usize) -> Option<usize> {
-    let starts = |m: &Message| !matches!(m, Message::ToolResult { .. });
-    let next = (first + 1..transcript.len()).find(|i| starts(&transcript[*i]))?;
-    Some(next)
-}
-
-/// Bytes a message will take, with its frame.
-fn size(message: &Message) -> usize {
-    const FRAME: usize = 24;
-    FRAME
-        + match message {
-            Message::System(text) | Message::User(text) | Message::ToolResult { text, .. } => text.len(),
-            Message::Assistant { text, calls } => {
-                text.len() + calls.iter().map(|c| c.code.len() + FRAME).sum::<usize>()
-            }
-        }
 }

@@ -12,7 +12,7 @@ const WINDOW_SHARE: usize = 6;
 
 /// Bytes of each stream that go to a model with a window of `window` tokens.
 pub fn model_output_bytes(window: u32) -> usize {
-    let window_bytes = (f64::from(window) * super::prompt::BYTES_PER_TOKEN) as usize;
+    let window_bytes = (f64::from(window) * super::fit::BYTES_PER_TOKEN) as usize;
     MODEL_OUTPUT_BYTES.min(window_bytes / WINDOW_SHARE).max(512)
 }
 

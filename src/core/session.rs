@@ -5,6 +5,7 @@
 //! stepped and the effects dropped. So the whole state must follow from the events alone.
 
 use super::event::{Call, Event, Mode, NoteKind, Proposal, SessionInfo, Terms, TurnStatus};
+use super::fit::Fit;
 use super::prompt;
 use super::transcript::{Message, Prompt};
 
@@ -55,11 +56,11 @@ pub struct Session {
     /// Names of the input files.
     files: Vec<String>,
     transcript: Vec<Message>,
-    fit: prompt::Fit,
+    fit: Fit,
     turn: Option<Turn>,
     steps: u32,
     cells: u32,
-    /// Distributions that turned out not to be there.
+    /// What turned out not to be installed.
     missing: Vec<String>,
     /// Notes the model gets with the next result.
     pending_notes: Vec<String>,
@@ -86,10 +87,12 @@ impl Session {
                 self.code_proposed(proposal);
                 Vec::new()
             }
-            Event::CodeApproved { step, attempt, edited, terms, .. } => {
-                self.code_approved(*step, *attempt, edited.as_deref(), terms)
+            Event::CodeApproved { step, attempt, call, edited, terms, .. } => {
+                self.code_approved((*step, *attempt, call), edited.as_deref(), terms)
             }
-            Event::CodeRejected { step, attempt, reason } => self.code_rejected(*step, *attempt, reason.as_deref()),
+            Event::CodeRejected { step, attempt, call, reason } => {
+                self.code_rejected((*step, *attempt, call), reason.as_deref())
+            }
             Event::RunOutput { step, stream, text, dropped } => {
                 if let Some(running) = self.running(*step) {
                     running.heard.output(*stream, text, *dropped);
@@ -103,6 +106,7 @@ impl Session {
                 Vec::new()
             }
             Event::RunFinished(finished) => self.run_finished(finished),
+            Event::SandboxFailed { failure } => self.sandbox_failed(failure),
             Event::TurnEnded { status, answer, .. } => {
                 self.turn_ended(*status, answer);
                 Vec::new()
@@ -131,12 +135,6 @@ impl Session {
     /// How code is asked for now.
     pub fn mode(&self) -> Mode {
         self.mode.unwrap_or(Mode::Tools)
-    }
-
-    /// Failed runs of the oldest open step and how often it may run in all.
-    pub fn retries(&self) -> Option<(u32, u32)> {
-        let open = self.turn.as_ref()?.open.first()?;
-        Some((open.runs, 1 + self.max_retries()))
     }
 
     fn max_retries(&self) -> u32 {
@@ -192,15 +190,22 @@ impl Session {
                 .push(not_run_id(&running.proposal.call, "the turn ended before the end of the run was known"));
         }
         self.answer_rest("the turn ended");
-        if !answer.trim().is_empty() && status != TurnStatus::SandboxError {
+        let models_words = matches!(status, TurnStatus::Answered | TurnStatus::StepLimit | TurnStatus::ModelError);
+        if models_words && !answer.trim().is_empty() {
             self.transcript.push(Message::Assistant { text: answer.to_string(), calls: Vec::new() });
+        }
+        if status == TurnStatus::SandboxError && self.cells > 0 {
+            self.pending_notes.push("the sandbox failed in between: variables of earlier code may be gone".into());
         }
         self.turn = None;
     }
 
     fn noted(&mut self, kind: NoteKind, text: &str) {
         match kind {
-            NoteKind::PackagesMissing => self.pending_notes.push(text.to_string()),
+            NoteKind::PackagesMissing => {
+                self.pending_notes.push(text.to_string());
+                self.missing.push(text.to_string());
+            }
             NoteKind::TextMode => self.mode = Some(Mode::Text),
             NoteKind::Progress | NoteKind::Warning | NoteKind::Reask | NoteKind::Trimmed | NoteKind::Recovery => {}
         }

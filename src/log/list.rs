@@ -179,6 +179,7 @@ impl End {
             | Event::RunOutput { .. }
             | Event::RunResult { .. }
             | Event::RunFinished(_)
+            | Event::SandboxFailed { .. }
             | Event::ArtifactSaved { .. }
             | Event::Note { .. }
             | Event::SessionEnded { .. } => {}
@@ -278,7 +279,7 @@ mod tests {
             folder: Clean::line("/home/ada/sales"),
             model: Clean::line("mistral-nemo"),
             title: Clean::line("Which region grew most?"),
-            turns: Some(4),
+            turns: Some(5),
             status: Some(TurnStatus::ModelError),
             bytes: sample::text().len() as u64,
             state: State::Ended,

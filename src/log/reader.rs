@@ -211,6 +211,7 @@ impl<R: BufRead> Reader<R> {
             | Event::CodeRejected { .. }
             | Event::RunOutput { .. }
             | Event::RunResult { .. }
+            | Event::SandboxFailed { .. }
             | Event::ArtifactSaved { .. }
             | Event::TurnEnded { .. }
             | Event::Note { .. }

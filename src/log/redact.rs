@@ -244,12 +244,16 @@ fn for_each_text(event: &mut Event, f: &mut impl FnMut(&mut String)) {
         Event::UserSaid { text }
         | Event::ModelDelta { text, .. }
         | Event::RunOutput { text, .. }
-        | Event::ArtifactSaved { name: text, .. }
         | Event::TurnEnded { answer: text, .. }
         | Event::Note { text, .. }
         | Event::RunStarted { runtime: text, .. }
         | Event::SessionEnded { reason: text } => f(text),
         Event::ModelReplied(reply) => reply_texts(reply, f),
+        Event::ArtifactSaved { name, path, .. } => {
+            f(name);
+            f(path);
+        }
+        Event::SandboxFailed { failure } => failure_texts(failure, f),
         Event::ModelFailed(ModelFailure { failure, partial, kind: _ }) => {
             failure_texts(failure, f);
             f(partial);
@@ -457,7 +461,7 @@ mod tests {
     fn no_text_of_any_event_is_forgotten() {
         let mut events: Vec<Event> = sample::records().into_iter().map(|r| r.event).collect();
         let text = String::new;
-        events.push(Event::CodeRejected { step: 1, attempt: 1, reason: Some(text()) });
+        events.push(Event::CodeRejected { step: 1, attempt: 1, call: "c".into(), reason: Some(text()) });
         let call = Call { id: text(), code: text(), timeout_seconds: None, how: How::Call, raw: Some(text()) };
         let problem = Some(Problem::BrokenCall { why: text() });
         events.push(Event::ModelReplied(Box::new(Reply { calls: vec![call], problem, ..Reply::default() })));

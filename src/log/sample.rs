@@ -18,6 +18,7 @@ fn type_of(event: &Event) -> &'static str {
         Event::ModelDelta { .. } => "model_delta",
         Event::ModelReplied(_) => "model_replied",
         Event::ModelFailed(_) => "model_failed",
+        Event::SandboxFailed { .. } => "sandbox_failed",
         Event::CodeProposed(_) => "code_proposed",
         Event::CodeApproved { .. } => "code_approved",
         Event::CodeRejected { .. } => "code_rejected",
@@ -32,13 +33,14 @@ fn type_of(event: &Event) -> &'static str {
     }
 }
 
-const TYPES: [&str; 17] = [
+const TYPES: [&str; 18] = [
     "session_started",
     "inputs_listed",
     "user_said",
     "model_delta",
     "model_replied",
     "model_failed",
+    "sandbox_failed",
     "code_proposed",
     "code_approved",
     "code_rejected",
@@ -91,8 +93,8 @@ fn proposed(step: u32, attempt: u32, call: &str, code: &str) -> Event {
     })
 }
 
-fn approved(step: u32, attempt: u32) -> Event {
-    Event::CodeApproved { step, attempt, edited: None, by: "user".into(), terms: terms() }
+fn approved(step: u32, attempt: u32, call: &str) -> Event {
+    Event::CodeApproved { step, attempt, call: call.into(), edited: None, by: "user".into(), terms: terms() }
 }
 
 fn started(step: u32, attempt: u32) -> Event {
@@ -177,13 +179,13 @@ fn events() -> Vec<(u64, Event)> {
         (1480, Event::ModelDelta { channel: Channel::Code, text: WRONG.into() }),
         (1510, replied("I will group by region.", &[("a1b2c3d4e", WRONG)])),
         (1512, proposed(1, 1, "a1b2c3d4e", WRONG)),
-        (4200, approved(1, 1)),
+        (4200, approved(1, 1, "a1b2c3d4e")),
         (4201, started(1, 1)),
         (4500, printed(1, StreamName::Stderr, ERROR)),
         (4513, finished(1, 1, 1, Vec::new())),
         (6000, replied("The column is called region.", &[("f5g6h7i8j", RIGHT)])),
         (6002, proposed(1, 2, "f5g6h7i8j", RIGHT)),
-        (7000, approved(1, 2)),
+        (7000, approved(1, 2, "f5g6h7i8j")),
         (7001, started(1, 2)),
         (7300, printed(1, StreamName::Stdout, "region\nNorth    12.5\nSouth     3.1\n")),
         (7313, finished(1, 2, 0, Vec::new())),
@@ -192,18 +194,27 @@ fn events() -> Vec<(u64, Event)> {
         (20_000, said("Save a copy and show me the first rows.")),
         (21_500, replied("", &[("k9l0m1n2o", SAVE)])),
         (21_502, proposed(2, 1, "k9l0m1n2o", SAVE)),
-        (23_000, approved(2, 1)),
+        (23_000, approved(2, 1, "k9l0m1n2o")),
         (23_001, started(2, 1)),
         (23_300, Event::RunResult { step: 2, result: bundle }),
         (23_313, finished(2, 1, 0, vec![copy])),
         (25_000, replied("The copy is in copy.csv.", &[])),
         (25_001, ended(TurnStatus::Answered, "The copy is in copy.csv.")),
-        (27_000, Event::ArtifactSaved { step: 2, name: "copy.csv".into(), bytes: 4096 }),
+        (
+            27_000,
+            Event::ArtifactSaved { step: 2, name: "copy.csv".into(), bytes: 4096, path: "/home/ann/copy.csv".into() },
+        ),
         (30_000, said("Now delete the file.")),
         (31_500, replied("", &[("p3q4r5s6t", "import os; os.remove('sales.csv')\n")])),
         (31_502, proposed(3, 1, "p3q4r5s6t", "import os; os.remove('sales.csv')\n")),
-        (33_000, Event::CodeRejected { step: 3, attempt: 1, reason: None }),
+        (33_000, Event::CodeRejected { step: 3, attempt: 1, call: "p3q4r5s6t".into(), reason: None }),
         (33_001, ended(TurnStatus::Rejected, "")),
+        (36_000, said("And how many rows has it?")),
+        (
+            36_400,
+            Event::SandboxFailed { failure: Failure::new("Python did not start", "it was removed", "reinstall it") },
+        ),
+        (36_401, ended(TurnStatus::SandboxError, "Python did not start: it was removed")),
         (40_000, said("Thanks. Is there anything else in it?")),
         (
             45_000,

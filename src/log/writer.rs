@@ -235,12 +235,15 @@ impl LogWriter {
     }
 
     /// Waits until every record so far is on the disk. After an error nothing may be done that a record announced.
-    pub async fn barrier(&self) -> Result<(), Failure> {
-        let Some(orders) = self.orders() else { return Ok(()) };
-        let (reply, answer) = oneshot::channel();
-        orders.send(Order::Barrier(reply)).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())??;
-        self.refused.clone().map_or(Ok(()), Err)
+    pub fn barrier(&self) -> impl Future<Output = Result<(), Failure>> + Send + 'static {
+        let (orders, refused) = (self.orders().cloned(), self.refused.clone());
+        async move {
+            let Some(orders) = orders else { return Ok(()) };
+            let (reply, answer) = oneshot::channel();
+            orders.send(Order::Barrier(reply)).await.map_err(|_| gone())?;
+            answer.await.map_err(|_| gone())??;
+            refused.map_or(Ok(()), Err)
+        }
     }
 
     /// Writes what is left and gives the file up.

@@ -232,10 +232,10 @@ impl Inner {
         let cuts = self.setup.dialect == Dialect::OpenAi || estimated > u64::from(self.setup.window);
         if cuts && silently_cut(usage.prompt, estimated, self.setup.window) {
             let words = format!(
-                "warning: the server cut the conversation: about {estimated} tokens were sent, {} were read",
+                "the server cut the conversation: about {estimated} tokens were sent, {} were read",
                 usage.prompt
             );
-            let _ = out.send(Delta::Status(words)).await;
+            let _ = out.send(Delta::Warning(words)).await;
         } else {
             let counted = bytes / usage.prompt as f64;
             *lock(&self.bytes_per_token) = Some(counted.clamp(LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN));

@@ -16,6 +16,8 @@ pub trait ChatModel: Send + Sync {
 pub enum Delta {
     /// What the server is doing ("loading the model"), for the person.
     Status(String),
+    /// Something the person should know.
+    Warning(String),
     /// A piece of text, reasoning or code.
     Piece(Channel, String),
     /// The reply is whole.

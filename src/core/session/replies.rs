@@ -27,19 +27,39 @@ impl Session {
             };
         }
         let mut calls = reply.calls.clone();
-        calls.truncate(MAX_CALLS);
+        // Ids are made here and differ; those of a log from elsewhere may not.
+        let mut seen = BTreeSet::new();
+        calls.retain(|c| seen.insert(c.id.clone()));
+        let surplus = calls.split_off(calls.len().min(MAX_CALLS));
+        if let Some(problem) = &reply.problem {
+            // A call behind the good ones could not be read.
+            self.pending_notes.push(prompt::problem_for_model(problem, mode));
+        }
         let (old, new): (Vec<Call>, Vec<Call>) =
             calls.iter().cloned().partition(|c| turn.succeeded.contains(&normalised(&c.code)));
-        if mode == Mode::Text && !turn.restarted && new.first().is_some_and(|c| turn.has_failed(&c.code)) {
+        if let (Mode::Text, [only], false) = (mode, &new[..], turn.restarted)
+            && turn.has_failed(&only.code)
+        {
             return self.restart();
         }
-        self.transcript.push(Message::Assistant { text: reply.text.clone(), calls });
+        let told = calls.into_iter().chain(surplus.iter().cloned()).collect();
+        self.transcript.push(Message::Assistant { text: reply.text.clone(), calls: told });
+        self.transcript.extend(surplus.iter().map(|c| not_run(c, prompt::TOO_MANY_CALLS)));
         let quoted = prompt::already_ran(&turn.question);
         self.transcript.extend(old.iter().map(|c| not_run(c, &quoted)));
         if new.is_empty() {
             return self.only_quoted(reply);
         }
         let mut effects = Vec::new();
+        if let Some(problem) = &reply.problem {
+            effects.push(note(NoteKind::Warning, prompt::problem_for_person(problem)));
+        }
+        if !surplus.is_empty() {
+            effects.push(note(
+                NoteKind::Warning,
+                format!("{} calls beyond the first {MAX_CALLS} are not run", surplus.len()),
+            ));
+        }
         if mode == Mode::Tools && new.iter().any(is_fenced) {
             effects.push(self.switch_to_text("the model writes fenced code instead of calling the tool"));
         }
@@ -78,9 +98,13 @@ impl Session {
                 Message::ToolResult { .. } | Message::System(_) | Message::User(_) | Message::Assistant { .. } => None,
             })
             .collect();
-        self.transcript.retain(|m| match m {
+        self.transcript.retain_mut(|m| match m {
             Message::ToolResult { call, .. } => !failed.contains(call),
-            Message::Assistant { calls, .. } => calls.is_empty() || calls.iter().any(|c| !failed.contains(&c.id)),
+            Message::Assistant { calls, .. } if calls.is_empty() => true,
+            Message::Assistant { calls, .. } => {
+                calls.retain(|c| !failed.contains(&c.id));
+                !calls.is_empty()
+            }
             Message::System(_) | Message::User(_) => true,
         });
         self.fit.rewind(before);
@@ -218,6 +242,9 @@ impl Session {
         };
         if !failure.partial.trim().is_empty() {
             self.transcript.push(Message::Assistant { text: failure.partial.clone(), calls: Vec::new() });
+        }
+        if failure.kind == ModelFailureKind::Interrupted {
+            self.transcript.push(Message::User(prompt::STOPPED_REPLY.into()));
         }
         effects.push(end(status, String::new(), false));
         effects

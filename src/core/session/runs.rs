@@ -2,7 +2,7 @@
 
 use super::turn::{OpenStep, Running, normalised};
 use super::{Effect, Run, Session, end, not_run, not_run_id, note};
-use crate::core::event::{Event, Mode, NoteKind, Outcome, Proposal, RunFinished, Terms, TurnStatus};
+use crate::core::event::{Call, Event, Failure, Mode, NoteKind, Outcome, Proposal, RunFinished, Terms, TurnStatus};
 use crate::core::prompt;
 use crate::core::render::{Heard, limit_note, model_output_bytes};
 use crate::core::transcript::Message;
@@ -56,41 +56,63 @@ impl Session {
         }
     }
 
+    /// What was proposed once is proposed, also where an older version of this program decided so: a log is folded by
+    /// its facts.
     pub(super) fn code_proposed(&mut self, proposal: &Proposal) {
-        if let Some(turn) = &mut self.turn
-            && turn.running.is_none()
-            && !turn.asking
-        {
+        let Some(turn) = self.turn.as_mut().filter(|t| t.running.is_none()) else { return };
+        turn.asking = false;
+        turn.queue.retain(|q| q.call.id != proposal.call);
+        if let Some(replaced) = turn.proposed.take().filter(|p| p.call != proposal.call) {
+            self.transcript.push(not_run_id(&replaced.call, "not run: replaced by other code"));
+        }
+        if !self.awaits_result(&proposal.call) {
+            self.answer_rest("replaced by other code");
+            let Proposal { call, code, how, raw, .. } = proposal.clone();
+            let call = Call { id: call, code, timeout_seconds: None, how, raw };
+            self.transcript.push(Message::Assistant { text: String::new(), calls: vec![call] });
+        }
+        if let Some(turn) = &mut self.turn {
             turn.proposed = Some(proposal.clone());
         }
+    }
+
+    /// Whether the last reply holds this call and it has no result yet.
+    fn awaits_result(&self, id: &str) -> bool {
+        for message in self.transcript.iter().rev() {
+            match message {
+                Message::ToolResult { call, .. } if call == id => return false,
+                Message::ToolResult { .. } => {}
+                Message::Assistant { calls, .. } => return calls.iter().any(|c| c.id == id),
+                Message::System(_) | Message::User(_) => return false,
+            }
+        }
+        false
     }
 
     /// Nothing runs unless exactly what was proposed is approved, or an edit of it on the same terms.
     pub(super) fn code_approved(
         &mut self,
-        step: u32,
-        attempt: u32,
+        shown: (u32, u32, &str),
         edited: Option<&str>,
         terms: &Terms,
     ) -> Vec<Effect> {
         let (Some(info), Some(turn)) = (&self.info, &mut self.turn) else { return Vec::new() };
-        let fits = |p: &Proposal| p.step == step && p.attempt == attempt && p.terms == *terms;
-        let Some(proposal) = turn.proposed.take_if(|p| fits(p)) else {
+        let Some(proposal) = turn.proposed.take_if(|p| p.is(shown) && p.terms == *terms) else {
             return vec![note(NoteKind::Warning, "an approval did not fit what is proposed; nothing was run")];
         };
         self.cells += 1;
         let edited = edited.filter(|text| *text != proposal.code);
         let code = edited.unwrap_or(&proposal.code).to_string();
+        let (step, attempt, _) = shown;
         let run = Run { step, attempt, cell: self.cells, code: code.clone(), terms: terms.clone() };
         let heard = Heard::new(model_output_bytes(info.window));
         turn.running = Some(Running { edited: edited.is_some(), code, heard, proposal });
         vec![Effect::Run(run)]
     }
 
-    pub(super) fn code_rejected(&mut self, step: u32, attempt: u32, reason: Option<&str>) -> Vec<Effect> {
+    pub(super) fn code_rejected(&mut self, shown: (u32, u32, &str), reason: Option<&str>) -> Vec<Effect> {
         let Some(turn) = &mut self.turn else { return Vec::new() };
-        let fits = |p: &Proposal| p.step == step && p.attempt == attempt;
-        let Some(proposal) = turn.proposed.take_if(|p| fits(p)) else { return Vec::new() };
+        let Some(proposal) = turn.proposed.take_if(|p| p.is(shown)) else { return Vec::new() };
         let reason = reason.map(str::trim).filter(|r| !r.is_empty());
         self.transcript.push(Message::ToolResult {
             call: proposal.call,
@@ -102,6 +124,14 @@ impl Session {
             Some(_) => self.ask_model(),
             None => vec![end(TurnStatus::Rejected, String::new(), false)],
         }
+    }
+
+    /// The turn cannot go on; nothing is run again by itself.
+    pub(super) fn sandbox_failed(&mut self, failure: &Failure) -> Vec<Effect> {
+        if self.turn.is_none() {
+            return Vec::new();
+        }
+        vec![end(TurnStatus::SandboxError, failure.to_string(), false)]
     }
 
     pub(super) fn run_finished(&mut self, finished: &RunFinished) -> Vec<Effect> {

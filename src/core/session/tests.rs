@@ -82,6 +82,7 @@ impl Play {
         self.fact(Event::CodeApproved {
             step: p.step,
             attempt: p.attempt,
+            call: p.call,
             edited: edited.map(Into::into),
             by: "user".into(),
             terms: p.terms,
@@ -91,7 +92,7 @@ impl Play {
     fn reject(&mut self, reason: Option<&str>) {
         let p = self.session.proposal().expect("a proposal").clone();
         let reason = reason.map(Into::into);
-        self.fact(Event::CodeRejected { step: p.step, attempt: p.attempt, reason });
+        self.fact(Event::CodeRejected { step: p.step, attempt: p.attempt, call: p.call, reason });
     }
 
     fn prints(&mut self, stream: StreamName, text: &str) {
@@ -273,13 +274,19 @@ fn only_exactly_what_was_proposed_can_be_approved() {
     p.replies("", &["a"]);
     let proposal = p.session.proposal().expect("one").clone();
     let other = Terms { timeout_seconds: 99, ..proposal.terms.clone() };
-    for (step, attempt, terms) in [(2, 1, proposal.terms.clone()), (1, 2, proposal.terms.clone()), (1, 1, other)] {
-        p.fact(Event::CodeApproved { step, attempt, edited: None, by: "user".into(), terms });
+    let (call, terms) = (proposal.call.clone(), proposal.terms.clone());
+    for (step, attempt, call, terms) in [
+        (2, 1, call.clone(), terms.clone()),
+        (1, 2, call.clone(), terms.clone()),
+        (1, 1, "other".to_string(), terms.clone()),
+        (1, 1, call.clone(), other),
+    ] {
+        p.fact(Event::CodeApproved { step, attempt, call, edited: None, by: "user".into(), terms });
         assert!(p.runs.is_empty());
     }
     p.approve(None);
     assert_eq!(p.runs.len(), 1);
-    let again = Event::CodeApproved { step: 1, attempt: 1, edited: None, by: "user".into(), terms: proposal.terms };
+    let again = Event::CodeApproved { step: 1, attempt: 1, call, edited: None, by: "user".into(), terms };
     p.fact(again);
     assert_eq!(p.runs.len(), 1, "an approval is used once");
 }
@@ -486,14 +493,24 @@ fn any_event() -> impl Strategy<Value = Event> {
             failure: Failure::new("x", "", ""),
             partial: "p".into()
         })),
-        (1u32..4, 1u32..4, prop::option::of("[a-c]{1}")).prop_map(move |(step, attempt, edited)| {
-            Event::CodeApproved { step, attempt, edited, by: "user".into(), terms: terms() }
+        (1u32..4, 1u32..4, "[a-c]{1}", prop::option::of("[a-c]{1}")).prop_map(move |(step, attempt, call, edited)| {
+            Event::CodeApproved { step, attempt, call, edited, by: "user".into(), terms: terms() }
         }),
-        (1u32..4, 1u32..4, prop::option::of("[a-c]{1}")).prop_map(|(step, attempt, reason)| Event::CodeRejected {
-            step,
-            attempt,
-            reason
+        ("[a-d]{1}", 1u32..4).prop_map(move |(code, step)| {
+            Event::CodeProposed(Proposal {
+                step,
+                attempt: 1,
+                call: code.clone(),
+                code,
+                how: How::Call,
+                raw: None,
+                terms: terms(),
+                asked_seconds: None,
+            })
         }),
+        Just(Event::SandboxFailed { failure: Failure::new("x", "", "") }),
+        (1u32..4, 1u32..4, "[a-c]{1}", prop::option::of("[a-c]{1}"))
+            .prop_map(|(step, attempt, call, reason)| Event::CodeRejected { step, attempt, call, reason }),
         (1u32..4, any::<String>(), 0u64..9).prop_map(|(step, text, dropped)| Event::RunOutput {
             step,
             stream: StreamName::Stdout,
