@@ -492,3 +492,31 @@ fn a_full_disk_stops_before_the_run() {
     assert!(ran.err().contains("space") || ran.out().contains("space"), "{}", ran.err());
     assert_eq!(ran.records().last().unwrap()["status"], "sandbox_error");
 }
+
+#[test]
+fn a_reader_that_does_not_read_holds_up_no_deadline() {
+    let m = Machine::new();
+    let server = Server::chat(vec![Say::call("while True: print('x' * 999)"), Say::text("done")]);
+    let flags = ["--json", "--deadline", "2", "--timeout", "60", "-c", "policy.max_output_bytes=99999999999", "q"];
+    let mut child = m.exec(&server, &flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let pipe = child.stdout.take();
+    assert_eq!(wait(&mut child, Duration::from_secs(20)).code(), Some(124));
+    drop(pipe);
+}
+
+#[test]
+fn a_question_from_a_pipe_can_be_interrupted() {
+    let m = Machine::new();
+    let server = Server::chat(vec![]);
+    let mut child = m.exec(&server, &["-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let pipe = child.stdin.take();
+    // Its handlers are there when it has made the thread that reads.
+    let tasks = format!("/proc/{}/task", child.id());
+    let until = Instant::now() + Duration::from_secs(20);
+    while std::fs::read_dir(&tasks).is_ok_and(|t| t.count() < 3) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&child, nix::sys::signal::Signal::SIGINT);
+    assert_eq!(wait(&mut child, Duration::from_secs(20)).code(), Some(130));
+    drop(pipe);
+}

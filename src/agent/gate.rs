@@ -47,6 +47,8 @@ pub(super) async fn gate(opening: Opening, draft: Draft) -> Result<Reply, SetupE
             None => {
                 let why = format!("the code does not compile, {}", first_error.unwrap_or_default());
                 reply.problem = Some(Problem::BrokenCall { why });
+                // Code behind it may build on it.
+                break;
             }
         }
     }
