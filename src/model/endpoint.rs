@@ -86,11 +86,6 @@ impl Endpoint {
         self.https
     }
 
-    /// The port.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// Whether nothing sent there leaves this machine. Such a host never goes through a proxy.
     pub fn is_loopback(&self) -> bool {
         self.place() == Place::Loopback

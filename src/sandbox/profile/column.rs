@@ -30,6 +30,11 @@ const MISSING: [&str; 19] = [
 /// Longest word of [`MISSING`], in bytes.
 const MAX_MISSING: usize = 8;
 
+/// Whether pandas takes a cell for missing.
+pub(super) fn is_missing(cell: &str) -> bool {
+    cell.len() <= MAX_MISSING && MISSING.contains(&cell)
+}
+
 /// One column.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
@@ -98,7 +103,7 @@ impl Column {
 
     /// Takes a cell of a text table.
     pub fn add_text(&mut self, cell: &str) {
-        if cell.len() <= MAX_MISSING && MISSING.contains(&cell) {
+        if is_missing(cell) {
             self.missing += 1;
             if !cell.is_empty() && self.missing_word.is_none() {
                 self.missing_word = Some(cell.into());
@@ -202,8 +207,8 @@ impl Column {
     /// Its name and all that is known. `whole` says that every row was read.
     pub fn line(&self, whole: bool) -> String {
         let mut out = format!("{}: {}", self.label, self.kind());
-        if let Some(word) = &self.missing_word {
-            out.push_str(&format!(" (written {word:?})"));
+        if let Some(word) = self.missing_word.as_deref().filter(|word| *word != "NaN") {
+            out.push_str(&format!(" ({word:?} is read as NaN: use .isna())"));
         }
         let could_be = &self.could_be;
         if self.present == 0 || could_be.bool || could_be.list || could_be.object {

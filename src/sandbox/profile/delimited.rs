@@ -9,7 +9,7 @@ use std::time::Instant;
 use csv::{ByteRecord, ReaderBuilder};
 
 use super::super::inputs::shown;
-use super::column::Column;
+use super::column::{Column, is_missing};
 use super::read::{self, Limited, MAX_COLUMNS, SAMPLE_ROWS, Table, count};
 
 /// How much of the beginning decides encoding and separator, in bytes.
@@ -120,7 +120,8 @@ fn add_row<'a>(table: &mut Table, mut cells: impl Iterator<Item = Cow<'a, str>>)
         let cell = cells.next().unwrap_or_default();
         column.add_text(&cell);
         if let Some(sample) = &mut sample {
-            sample.push(shown(&cell, MAX_CELL));
+            // As the code will see it.
+            sample.push(if is_missing(&cell) { "NaN".into() } else { shown(&cell, MAX_CELL) });
         }
     }
     table.samples.extend(sample);
