@@ -70,6 +70,9 @@ contract![
     odd_source_text,
     multiprocessing_and_pickle,
     a_removed_workspace,
+    the_first_flood_is_kept,
+    what_outlives_a_run_is_not_denied,
+    a_stopped_supervisor_is_no_shelter,
     the_runner_is_replaced,
 ];
 
@@ -140,7 +143,8 @@ impl Rig {
 
     async fn with(executor: &dyn Executor, policy: SecurityPolicy, inputs: Inputs) -> Self {
         let keep = tempfile::tempdir().unwrap();
-        let request = OpenRequest { policy, inputs, keep: keep.path().into() };
+        // Like the one of a session: nobody made it yet.
+        let request = OpenRequest { policy, inputs, keep: keep.path().join("files") };
         let sandbox = executor.open(request).await.unwrap_or_else(|error| panic!("{error:?}"));
         let mut rig = Self { sandbox: Some(sandbox), marker: String::new(), cells: 0, keep };
         rig.marker = rig.run("import os; print(os.environ['HOME'], end='')").await.ok().stdout;
@@ -872,7 +876,7 @@ async fn artifacts_are_kept(executor: &dyn Executor) {
     assert_eq!(rig.run("print('nothing new')").await.ok().done.artifacts, []);
     let ran = rig.run_for("open('late.csv', 'w').write('x')\nwhile True: pass", 1).await.ends(Outcome::TimeLimit);
     assert_eq!(ran.done.artifacts.len(), 1);
-    assert_eq!(std::fs::read_to_string(rig.keep.path().join("out.csv")).unwrap(), "1,2\n");
+    assert_eq!(std::fs::read_to_string(rig.keep.path().join("files/out.csv")).unwrap(), "1,2\n");
     rig.end().await;
 }
 
@@ -946,9 +950,125 @@ os.kill(os.getppid(), signal.SIGKILL)
 while True: pass";
     let ran = rig.run(code).await;
     assert!(matches!(ran.done.outcome, Outcome::BackendLost { .. }) && ran.done.variables_lost, "{ran:?}");
+    // The model hears nothing of that run but that there was no sandbox: the next result tells it.
+    assert!(rig.run("1").await.ok().done.variables_lost);
+    assert!(!rig.run("1").await.ok().done.variables_lost);
     rig.run("import os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nwhile True: pass").await;
     rig.run("x = 1").await.ok();
     let ran = rig.run_for("import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(3600)", 1).await;
     assert!(ran.done.outcome == Outcome::TimeLimit && ran.done.variables_lost, "{ran:?}");
     rig.end().await;
+}
+
+async fn the_first_flood_is_kept(executor: &dyn Executor) {
+    let keep = tempfile::tempdir().unwrap();
+    let keep = keep.path().join("session/files");
+    let sandbox = executor.open(OpenRequest { policy: policy(), inputs: Inputs::default(), keep }).await.unwrap();
+    let code = "for _ in range(3000): print('x' * 999)".into();
+    let mut output = sandbox.run(Cell { number: 1, code, timeout_seconds: 20 });
+    let mut spool = None;
+    while let Some(output) = output.recv().await {
+        if let Output::Finished(finished) = output {
+            spool = finished.stdout_spool;
+        }
+    }
+    let kept = std::fs::metadata(spool.expect("the whole output")).unwrap().len();
+    assert!(kept > 256 * 1024, "{kept}");
+    sandbox.close().await;
+}
+
+/// An executor that says that the time of a run is enforced must hold that against code that means harm.
+async fn what_outlives_a_run_is_not_denied(executor: &dyn Executor) {
+    let mut rig = Rig::new(executor).await;
+    let code = "import os, signal, sys, time
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(write, b'x')
+        os.execve(sys.executable, [sys.executable, '-c', 'import time; time.sleep(3600)', 'MARK', 'outlives'], {})
+    os._exit(0)
+os.read(read, 1)
+os.kill(os.getppid(), signal.SIGKILL)
+while True: pass";
+    let mut output = rig.start(code, 20);
+    while output.recv().await.is_some() {}
+    let outlives = |entry: &std::fs::DirEntry| {
+        let command = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        command.contains(&rig.marker) && command.contains("outlives")
+    };
+    let left: Vec<_> = std::fs::read_dir("/proc").unwrap().flatten().filter(outlives).collect();
+    for pid in left.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+    }
+    let hold = executor.capabilities(&policy()).hold(Limit::WallTime);
+    assert!(left.is_empty() || hold != Hold::Enforced, "{left:?}");
+    rig.end().await;
+}
+
+async fn a_stopped_supervisor_is_no_shelter(executor: &dyn Executor) {
+    if executor.name() != "subprocess" {
+        return; // elsewhere the code cannot reach it
+    }
+    let mut rig = Rig::new(executor).await;
+    for (interrupts, limit) in [(1, 2500), (2, 1000)] {
+        let code = "import os, signal, time
+os.kill(os.getppid(), signal.SIGSTOP)
+open('MARK/stopped', 'w').close()
+time.sleep(3600)";
+        let stopped = Path::new(&rig.marker).join("stopped");
+        let output = rig.start(code, 60);
+        while !stopped.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        std::fs::remove_file(stopped).unwrap();
+        let begun = Instant::now();
+        for _ in 0..interrupts {
+            rig.sandbox.as_ref().unwrap().interrupt();
+        }
+        rig.read(output, 0).await.ends(Outcome::Cancelled);
+        assert!(begun.elapsed() < Duration::from_millis(limit), "{interrupts}: {:?}", begun.elapsed());
+    }
+    rig.end().await;
+}
+
+/// A sandbox without a runner, and whose next one takes 9 s to come up.
+async fn slow_start() -> (Rig, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, slow) = (folder.path().join("python"), folder.path().join("slow"));
+    let text = format!("#!/bin/sh\n[ -e {} ] && sleep 9\nexec {} \"$@\"\n", slow.display(), python().display());
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut rig = Rig::new(&SubprocessExecutor { python: script }).await;
+    std::fs::write(slow, "").unwrap();
+    let ran = rig.run("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nwhile True: pass").await;
+    assert!(matches!(ran.done.outcome, Outcome::BackendLost { .. }), "{ran:?}");
+    (rig, folder)
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_runner_that_starts() {
+    let (mut rig, _folder) = slow_start().await;
+    let output = rig.start("1", 60);
+    let check = tokio::spawn(rig.sandbox.as_ref().unwrap().check("1".into()));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let begun = Instant::now();
+    rig.sandbox.as_ref().unwrap().interrupt();
+    rig.read(output, 0).await.ends(Outcome::Cancelled);
+    // The check was asked for before the stop and has no runner either.
+    assert!(check.await.unwrap().is_err());
+    let mut output = rig.start("1", 60);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    rig.close().await;
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    let Some(Output::Finished(done)) = output.recv().await else { panic!("no end") };
+    assert_eq!(done.outcome, Outcome::Cancelled);
+}
+
+#[tokio::test]
+async fn a_slow_start_is_no_time_of_the_run() {
+    let (mut rig, _folder) = slow_start().await;
+    let output = rig.start("1", 1);
+    rig.read(output, 20).await.ok();
+    rig.close().await;
 }

@@ -41,7 +41,8 @@ impl Executor for SubprocessExecutor {
         // Root may raise its own limits again and is not counted for processes.
         let (rlimit, processes) = if root { (Hold::BestEffort, Hold::No) } else { (Hold::Enforced, Hold::BestEffort) };
         Capabilities::from([
-            (Limit::WallTime, Hold::Enforced),
+            // Code may kill the supervisor and hide what it started.
+            (Limit::WallTime, Hold::BestEffort),
             (Limit::CpuTime, Hold::BestEffort),
             (Limit::CpuRate, Hold::No),
             (Limit::Memory, Hold::BestEffort),
