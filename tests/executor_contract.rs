@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use sandscript::core::event::{Outcome, StreamName};
+use sandscript::core::event::{NoteKind, Outcome, StreamName};
 use sandscript::core::policy::{Hold, Limit, SecurityPolicy};
 use sandscript::sandbox::inputs::{Input, Inputs};
+use sandscript::sandbox::packages::{self, Requirement, State};
+use sandscript::sandbox::provision::Provisioned;
+use sandscript::sandbox::python::{self, Choice, Env};
 use sandscript::sandbox::subprocess::SubprocessExecutor;
 use sandscript::sandbox::{Cell, Executor, Finished, OpenRequest, Output, Sandbox, Value};
 use tokio::sync::mpsc::Receiver;
@@ -19,62 +22,86 @@ use tokio::sync::mpsc::Receiver;
 const SLACK: Duration = Duration::from_secs(8);
 
 macro_rules! contract {
-    ($($row:ident),* $(,)?) => {
-        mod subprocess {
-            $(#[tokio::test] async fn $row() { super::$row(&super::subprocess_executor()).await; })*
+    ($name:ident, $executor:expr, [$($row:ident),* $(,)?]) => {
+        mod $name {
+            $(#[tokio::test] async fn $row() { super::$row(&$executor).await; })*
         }
     };
 }
 
-contract![
-    ends_and_exit_codes,
-    exits_that_look_like_limits,
-    streams_are_told_apart_and_in_order,
-    variables_live_and_tracebacks_show_source,
-    last_expression_and_display,
-    hostile_repr_costs_its_time,
-    a_table,
-    a_figure,
-    time_limit_by_interrupt_keeps_variables,
-    time_limit_by_kill_loses_variables,
-    time_limit_in_one_long_call,
-    time_limit_is_the_one_given,
-    cpu_limit,
-    stopping_itself,
-    exiting_just_before_the_limit,
-    interrupt_and_second_interrupt,
-    interrupt_before_the_start,
-    close_in_mid_run,
-    nobody_reads,
-    children_are_gone,
-    zombies,
-    closed_descriptors,
-    output_limit,
-    one_endless_line,
-    a_fast_printer_is_whole,
-    text_without_line_end_survives_a_kill,
-    any_bytes_and_escape_sequences,
-    a_progress_bar_is_few_records,
-    unicode_and_lone_surrogates,
-    standard_input_is_empty,
-    crash,
-    memory,
-    file_size_and_open_files,
-    forged_frames,
-    the_environment_is_ours,
-    the_supervisor_is_out_of_reach,
-    checks,
-    inputs_are_copies,
-    artifacts_are_kept,
-    late_threads_are_told,
-    odd_source_text,
-    multiprocessing_and_pickle,
-    a_removed_workspace,
-    the_first_flood_is_kept,
-    what_outlives_a_run_is_not_denied,
-    a_stopped_supervisor_is_no_shelter,
-    the_runner_is_replaced,
-];
+// What lies between the driver and the inner sandbox can lose a stop, an end or a piece of output, and nothing else.
+contract!(
+    provisioned,
+    super::provisioned().await.0,
+    [
+        streams_are_told_apart_and_in_order,
+        last_expression_and_display,
+        time_limit_by_interrupt_keeps_variables,
+        interrupt_and_second_interrupt,
+        interrupt_before_the_start,
+        close_in_mid_run,
+        nobody_reads,
+        checks,
+        artifacts_are_kept,
+        odd_source_text,
+        the_first_flood_is_kept,
+        the_runner_is_replaced,
+    ]
+);
+
+contract!(
+    subprocess,
+    super::subprocess_executor(),
+    [
+        ends_and_exit_codes,
+        exits_that_look_like_limits,
+        streams_are_told_apart_and_in_order,
+        variables_live_and_tracebacks_show_source,
+        last_expression_and_display,
+        hostile_repr_costs_its_time,
+        a_table,
+        a_figure,
+        time_limit_by_interrupt_keeps_variables,
+        time_limit_by_kill_loses_variables,
+        time_limit_in_one_long_call,
+        time_limit_is_the_one_given,
+        cpu_limit,
+        stopping_itself,
+        exiting_just_before_the_limit,
+        interrupt_and_second_interrupt,
+        interrupt_before_the_start,
+        close_in_mid_run,
+        nobody_reads,
+        children_are_gone,
+        zombies,
+        closed_descriptors,
+        output_limit,
+        one_endless_line,
+        a_fast_printer_is_whole,
+        text_without_line_end_survives_a_kill,
+        any_bytes_and_escape_sequences,
+        a_progress_bar_is_few_records,
+        unicode_and_lone_surrogates,
+        standard_input_is_empty,
+        crash,
+        memory,
+        file_size_and_open_files,
+        forged_frames,
+        the_environment_is_ours,
+        the_supervisor_is_out_of_reach,
+        checks,
+        inputs_are_copies,
+        artifacts_are_kept,
+        late_threads_are_told,
+        odd_source_text,
+        multiprocessing_and_pickle,
+        a_removed_workspace,
+        the_first_flood_is_kept,
+        what_outlives_a_run_is_not_denied,
+        a_stopped_supervisor_is_no_shelter,
+        the_runner_is_replaced,
+    ]
+);
 
 fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
@@ -87,6 +114,31 @@ fn python() -> &'static Path {
 
 fn subprocess_executor() -> SubprocessExecutor {
     SubprocessExecutor { python: python().into() }
+}
+
+/// A package that no folder of wheels has.
+const ABSENT: &str = "sandscript-absent";
+
+/// An executor whose environment is in the making, and the cache folder it is in. What makes it ready finds at once that there
+/// is nothing to do.
+async fn provisioned() -> (Provisioned<SubprocessExecutor>, tempfile::TempDir) {
+    let (mut executor, folder) = late().await;
+    executor.environment.root = None;
+    (executor, folder)
+}
+
+/// The same with an environment whose one package cannot be had.
+async fn late() -> (Provisioned<SubprocessExecutor>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().to_str().unwrap();
+    let env: Env = [("PATH", "/usr/bin:/bin"), ("HOME", home), ("PIP_CONFIG_FILE", "/dev/null"), ("PIP_NO_INDEX", "1")]
+        .into_iter()
+        .collect();
+    let interpreter = python::resolve(&Choice::Path(python().into()), &env, folder.path()).await.unwrap();
+    let environment = packages::plan(&interpreter, &[Requirement::parse(ABSENT).unwrap()], folder.path());
+    assert_eq!(environment.state, State::Preparing);
+    let inner = SubprocessExecutor { python: environment.python.clone() };
+    (Provisioned { inner, environment, interpreter, env }, folder)
 }
 
 /// The default but for processes: where they are counted per user, the other tests count too.
@@ -1071,4 +1123,60 @@ async fn a_slow_start_is_no_time_of_the_run() {
     let output = rig.start("1", 1);
     rig.read(output, 20).await.ok();
     rig.close().await;
+}
+
+#[tokio::test]
+async fn packages_that_are_late() {
+    let (executor, _folder) = late().await;
+    let preparer = std::fs::File::create(executor.environment.root.as_ref().unwrap().with_extension("lock")).unwrap();
+    preparer.lock().unwrap();
+    // The first run of a rig needs the standard library only.
+    let mut rig = Rig::new(&executor).await;
+    let mut output = rig.start("import sandscript_absent", 20);
+    let waits = Output::Notice(NoteKind::Progress, "another sandscript is preparing the packages".into());
+    while output.recv().await.expect("it waits") != waits {}
+    rig.sandbox.as_ref().unwrap().interrupt();
+    rig.read(output, 0).await.ends(Outcome::Cancelled);
+    // A run that nobody wants any more does not wait on.
+    drop(rig.start("open('MARK/ran', 'w')\nimport sandscript_absent", 20));
+    rig.run("import math").await.ok();
+
+    let mut output = rig.start("import sandscript_absent", 20);
+    assert_eq!(output.recv().await, Some(waits));
+    drop(preparer);
+    let (mut notices, mut started) = (Vec::new(), false);
+    while let Some(piece) = output.recv().await {
+        match piece {
+            Output::Notice(kind, text) => {
+                assert!(!started, "{text} is said before the code runs");
+                notices.push((kind, text));
+            }
+            Output::Started => started = true,
+            Output::Finished(done) => assert_eq!(done.outcome, exited(1)),
+            Output::Text { .. } | Output::Value(_) => {}
+        }
+    }
+    assert!(started);
+    assert!(notices.iter().any(|(_, text)| text == "the packages are ready; the code runs"), "{notices:?}");
+    let (kind, missing) = notices.last().unwrap();
+    assert!(*kind == NoteKind::PackagesMissing && missing.contains(ABSENT), "{notices:?}");
+    assert!(!Path::new(&rig.marker).join("ran").exists());
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_close_ends_the_wait_for_packages() {
+    let (executor, _folder) = late().await;
+    let preparer = std::fs::File::create(executor.environment.root.as_ref().unwrap().with_extension("lock")).unwrap();
+    preparer.lock().unwrap();
+    let mut rig = Rig::new(&executor).await;
+    let mut output = rig.start("import sandscript_absent", 20);
+    assert!(matches!(output.recv().await, Some(Output::Notice(NoteKind::Progress, _))));
+    rig.close().await;
+    let mut last = None;
+    while let Some(piece) = output.recv().await {
+        last = Some(piece);
+    }
+    let Some(Output::Finished(done)) = last else { panic!("no end: {last:?}") };
+    assert_eq!(done.outcome, Outcome::Cancelled);
 }
