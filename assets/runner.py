@@ -5,8 +5,8 @@ or as       python -I -c SOURCE guard COMMAND ARGUMENT...   which runs a command
 it with all its descendants when the guard's own standard input ends; exit code as the command's, 128+n for a signal.
 
 Frames, both ways: one byte type, four bytes length (big endian), body.
-  to the supervisor   R cell number (u32), time limit in ms (u64), source     C source to check     I interrupt
-  from it             H version   S number   O/E bytes skipped before (u64), bytes   V value   F end of run   X check result
+  to the supervisor   R cell number (u32), time limit in ms (u64), source     C number (u32), source to check     I interrupt
+  from it             H version   S number   O/E bytes skipped before (u64), bytes   V value   F end of run   X number, check result
 The end of standard input ends the supervisor and everything below it and removes the scratch folder.
 
 Everything a worker says is untrusted: lengths are checked, sizes capped, nothing is evaluated or unpickled. The
@@ -376,7 +376,8 @@ class Run:
 class Check:
     """A compile check in a fork of its own."""
 
-    def __init__(self, limits, source):
+    def __init__(self, limits, command):
+        self.number, source = command[:4], command[4:]
         self.fd, end = os.pipe()
         self.buffer, self.deadline = bytearray(), monotonic() + CHECK_SECONDS
         self.pid = os.fork()
@@ -402,7 +403,7 @@ class Supervisor:
         self.woken = watch_children()
         self.outbox = Queue(1)
         self.commands = bytearray()
-        self.waiting = []  # sources to check
+        self.waiting = []  # commands to check a source
         self.run = self.check = None
         self.lost = False  # variables went while no cell ran
         self.worker = Worker(limits, self.outbox)
@@ -484,7 +485,7 @@ class Supervisor:
 
     def end_check(self):
         check, self.check = self.check, None
-        self.outbox.put(frame(b"X", check.finish()))
+        self.outbox.put(frame(b"X", check.number + check.finish()))
         self.next_check()
 
     # -- cells

@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use sandscript::core::event::{Outcome, StreamName};
+use sandscript::core::event::{NoteKind, Outcome, StreamName};
 use sandscript::core::policy::{Hold, Limit, SecurityPolicy};
 use sandscript::sandbox::inputs::{Input, Inputs};
+use sandscript::sandbox::packages::{self, Requirement, State};
+use sandscript::sandbox::provision::Provisioned;
+use sandscript::sandbox::python::{self, Choice, Env};
 use sandscript::sandbox::subprocess::SubprocessExecutor;
 use sandscript::sandbox::{Cell, Executor, Finished, OpenRequest, Output, Sandbox, Value};
 use tokio::sync::mpsc::Receiver;
@@ -19,59 +22,86 @@ use tokio::sync::mpsc::Receiver;
 const SLACK: Duration = Duration::from_secs(8);
 
 macro_rules! contract {
-    ($($row:ident),* $(,)?) => {
-        mod subprocess {
-            $(#[tokio::test] async fn $row() { super::$row(&super::subprocess_executor()).await; })*
+    ($name:ident, $executor:expr, [$($row:ident),* $(,)?]) => {
+        mod $name {
+            $(#[tokio::test] async fn $row() { super::$row(&$executor).await; })*
         }
     };
 }
 
-contract![
-    ends_and_exit_codes,
-    exits_that_look_like_limits,
-    streams_are_told_apart_and_in_order,
-    variables_live_and_tracebacks_show_source,
-    last_expression_and_display,
-    hostile_repr_costs_its_time,
-    a_table,
-    a_figure,
-    time_limit_by_interrupt_keeps_variables,
-    time_limit_by_kill_loses_variables,
-    time_limit_in_one_long_call,
-    time_limit_is_the_one_given,
-    cpu_limit,
-    stopping_itself,
-    exiting_just_before_the_limit,
-    interrupt_and_second_interrupt,
-    interrupt_before_the_start,
-    close_in_mid_run,
-    nobody_reads,
-    children_are_gone,
-    zombies,
-    closed_descriptors,
-    output_limit,
-    one_endless_line,
-    a_fast_printer_is_whole,
-    text_without_line_end_survives_a_kill,
-    any_bytes_and_escape_sequences,
-    a_progress_bar_is_few_records,
-    unicode_and_lone_surrogates,
-    standard_input_is_empty,
-    crash,
-    memory,
-    file_size_and_open_files,
-    forged_frames,
-    the_environment_is_ours,
-    the_supervisor_is_out_of_reach,
-    checks,
-    inputs_are_copies,
-    artifacts_are_kept,
-    late_threads_are_told,
-    odd_source_text,
-    multiprocessing_and_pickle,
-    a_removed_workspace,
-    the_runner_is_replaced,
-];
+// What lies between the driver and the inner sandbox can lose a stop, an end or a piece of output, and nothing else.
+contract!(
+    provisioned,
+    super::provisioned().await.0,
+    [
+        streams_are_told_apart_and_in_order,
+        last_expression_and_display,
+        time_limit_by_interrupt_keeps_variables,
+        interrupt_and_second_interrupt,
+        interrupt_before_the_start,
+        close_in_mid_run,
+        nobody_reads,
+        checks,
+        artifacts_are_kept,
+        odd_source_text,
+        the_first_flood_is_kept,
+        the_runner_is_replaced,
+    ]
+);
+
+contract!(
+    subprocess,
+    super::subprocess_executor(),
+    [
+        ends_and_exit_codes,
+        exits_that_look_like_limits,
+        streams_are_told_apart_and_in_order,
+        variables_live_and_tracebacks_show_source,
+        last_expression_and_display,
+        hostile_repr_costs_its_time,
+        a_table,
+        a_figure,
+        time_limit_by_interrupt_keeps_variables,
+        time_limit_by_kill_loses_variables,
+        time_limit_in_one_long_call,
+        time_limit_is_the_one_given,
+        cpu_limit,
+        stopping_itself,
+        exiting_just_before_the_limit,
+        interrupt_and_second_interrupt,
+        interrupt_before_the_start,
+        close_in_mid_run,
+        nobody_reads,
+        children_are_gone,
+        zombies,
+        closed_descriptors,
+        output_limit,
+        one_endless_line,
+        a_fast_printer_is_whole,
+        text_without_line_end_survives_a_kill,
+        any_bytes_and_escape_sequences,
+        a_progress_bar_is_few_records,
+        unicode_and_lone_surrogates,
+        standard_input_is_empty,
+        crash,
+        memory,
+        file_size_and_open_files,
+        forged_frames,
+        the_environment_is_ours,
+        the_supervisor_is_out_of_reach,
+        checks,
+        inputs_are_copies,
+        artifacts_are_kept,
+        late_threads_are_told,
+        odd_source_text,
+        multiprocessing_and_pickle,
+        a_removed_workspace,
+        the_first_flood_is_kept,
+        what_outlives_a_run_is_not_denied,
+        a_stopped_supervisor_is_no_shelter,
+        the_runner_is_replaced,
+    ]
+);
 
 fn python() -> &'static Path {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
@@ -84,6 +114,31 @@ fn python() -> &'static Path {
 
 fn subprocess_executor() -> SubprocessExecutor {
     SubprocessExecutor { python: python().into() }
+}
+
+/// A package that no folder of wheels has.
+const ABSENT: &str = "sandscript-absent";
+
+/// An executor whose environment is in the making, and the cache folder it is in. What makes it ready finds at once that there
+/// is nothing to do.
+async fn provisioned() -> (Provisioned<SubprocessExecutor>, tempfile::TempDir) {
+    let (mut executor, folder) = late().await;
+    executor.environment.root = None;
+    (executor, folder)
+}
+
+/// The same with an environment whose one package cannot be had.
+async fn late() -> (Provisioned<SubprocessExecutor>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().to_str().unwrap();
+    let env: Env = [("PATH", "/usr/bin:/bin"), ("HOME", home), ("PIP_CONFIG_FILE", "/dev/null"), ("PIP_NO_INDEX", "1")]
+        .into_iter()
+        .collect();
+    let interpreter = python::resolve(&Choice::Path(python().into()), &env, folder.path()).await.unwrap();
+    let environment = packages::plan(&interpreter, &[Requirement::parse(ABSENT).unwrap()], folder.path());
+    assert_eq!(environment.state, State::Preparing);
+    let inner = SubprocessExecutor { python: environment.python.clone() };
+    (Provisioned { inner, environment, interpreter, env }, folder)
 }
 
 /// The default but for processes: where they are counted per user, the other tests count too.
@@ -140,7 +195,8 @@ impl Rig {
 
     async fn with(executor: &dyn Executor, policy: SecurityPolicy, inputs: Inputs) -> Self {
         let keep = tempfile::tempdir().unwrap();
-        let request = OpenRequest { policy, inputs, keep: keep.path().into() };
+        // Like the one of a session: nobody made it yet.
+        let request = OpenRequest { policy, inputs, keep: keep.path().join("files") };
         let sandbox = executor.open(request).await.unwrap_or_else(|error| panic!("{error:?}"));
         let mut rig = Self { sandbox: Some(sandbox), marker: String::new(), cells: 0, keep };
         rig.marker = rig.run("import os; print(os.environ['HOME'], end='')").await.ok().stdout;
@@ -872,7 +928,7 @@ async fn artifacts_are_kept(executor: &dyn Executor) {
     assert_eq!(rig.run("print('nothing new')").await.ok().done.artifacts, []);
     let ran = rig.run_for("open('late.csv', 'w').write('x')\nwhile True: pass", 1).await.ends(Outcome::TimeLimit);
     assert_eq!(ran.done.artifacts.len(), 1);
-    assert_eq!(std::fs::read_to_string(rig.keep.path().join("out.csv")).unwrap(), "1,2\n");
+    assert_eq!(std::fs::read_to_string(rig.keep.path().join("files/out.csv")).unwrap(), "1,2\n");
     rig.end().await;
 }
 
@@ -946,9 +1002,181 @@ os.kill(os.getppid(), signal.SIGKILL)
 while True: pass";
     let ran = rig.run(code).await;
     assert!(matches!(ran.done.outcome, Outcome::BackendLost { .. }) && ran.done.variables_lost, "{ran:?}");
+    // The model hears nothing of that run but that there was no sandbox: the next result tells it.
+    assert!(rig.run("1").await.ok().done.variables_lost);
+    assert!(!rig.run("1").await.ok().done.variables_lost);
     rig.run("import os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nwhile True: pass").await;
     rig.run("x = 1").await.ok();
     let ran = rig.run_for("import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(3600)", 1).await;
     assert!(ran.done.outcome == Outcome::TimeLimit && ran.done.variables_lost, "{ran:?}");
     rig.end().await;
+}
+
+async fn the_first_flood_is_kept(executor: &dyn Executor) {
+    let keep = tempfile::tempdir().unwrap();
+    let keep = keep.path().join("session/files");
+    let sandbox = executor.open(OpenRequest { policy: policy(), inputs: Inputs::default(), keep }).await.unwrap();
+    let code = "for _ in range(3000): print('x' * 999)".into();
+    let mut output = sandbox.run(Cell { number: 1, code, timeout_seconds: 20 });
+    let mut spool = None;
+    while let Some(output) = output.recv().await {
+        if let Output::Finished(finished) = output {
+            spool = finished.stdout_spool;
+        }
+    }
+    let kept = std::fs::metadata(spool.expect("the whole output")).unwrap().len();
+    assert!(kept > 256 * 1024, "{kept}");
+    sandbox.close().await;
+}
+
+/// An executor that says that the time of a run is enforced must hold that against code that means harm.
+async fn what_outlives_a_run_is_not_denied(executor: &dyn Executor) {
+    let mut rig = Rig::new(executor).await;
+    let code = "import os, signal, sys, time
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(write, b'x')
+        os.execve(sys.executable, [sys.executable, '-c', 'import time; time.sleep(3600)', 'MARK', 'outlives'], {})
+    os._exit(0)
+os.read(read, 1)
+os.kill(os.getppid(), signal.SIGKILL)
+while True: pass";
+    let mut output = rig.start(code, 20);
+    while output.recv().await.is_some() {}
+    let outlives = |entry: &std::fs::DirEntry| {
+        let command = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        command.contains(&rig.marker) && command.contains("outlives")
+    };
+    let left: Vec<_> = std::fs::read_dir("/proc").unwrap().flatten().filter(outlives).collect();
+    for pid in left.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+    }
+    let hold = executor.capabilities(&policy()).hold(Limit::WallTime);
+    assert!(left.is_empty() || hold != Hold::Enforced, "{left:?}");
+    rig.end().await;
+}
+
+async fn a_stopped_supervisor_is_no_shelter(executor: &dyn Executor) {
+    if executor.name() != "subprocess" {
+        return; // elsewhere the code cannot reach it
+    }
+    let mut rig = Rig::new(executor).await;
+    for (interrupts, limit) in [(1, 2500), (2, 1000)] {
+        let code = "import os, signal, time
+os.kill(os.getppid(), signal.SIGSTOP)
+open('MARK/stopped', 'w').close()
+time.sleep(3600)";
+        let stopped = Path::new(&rig.marker).join("stopped");
+        let output = rig.start(code, 60);
+        while !stopped.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        std::fs::remove_file(stopped).unwrap();
+        let begun = Instant::now();
+        for _ in 0..interrupts {
+            rig.sandbox.as_ref().unwrap().interrupt();
+        }
+        rig.read(output, 0).await.ends(Outcome::Cancelled);
+        assert!(begun.elapsed() < Duration::from_millis(limit), "{interrupts}: {:?}", begun.elapsed());
+    }
+    rig.end().await;
+}
+
+/// A sandbox without a runner, and whose next one takes 9 s to come up.
+async fn slow_start() -> (Rig, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, slow) = (folder.path().join("python"), folder.path().join("slow"));
+    let text = format!("#!/bin/sh\n[ -e {} ] && sleep 9\nexec {} \"$@\"\n", slow.display(), python().display());
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut rig = Rig::new(&SubprocessExecutor { python: script }).await;
+    std::fs::write(slow, "").unwrap();
+    let ran = rig.run("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nwhile True: pass").await;
+    assert!(matches!(ran.done.outcome, Outcome::BackendLost { .. }), "{ran:?}");
+    (rig, folder)
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_runner_that_starts() {
+    let (mut rig, _folder) = slow_start().await;
+    let output = rig.start("1", 60);
+    let check = tokio::spawn(rig.sandbox.as_ref().unwrap().check("1".into()));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let begun = Instant::now();
+    rig.sandbox.as_ref().unwrap().interrupt();
+    rig.read(output, 0).await.ends(Outcome::Cancelled);
+    // The check was asked for before the stop and has no runner either.
+    assert!(check.await.unwrap().is_err());
+    let mut output = rig.start("1", 60);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    rig.close().await;
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    let Some(Output::Finished(done)) = output.recv().await else { panic!("no end") };
+    assert_eq!(done.outcome, Outcome::Cancelled);
+}
+
+#[tokio::test]
+async fn a_slow_start_is_no_time_of_the_run() {
+    let (mut rig, _folder) = slow_start().await;
+    let output = rig.start("1", 1);
+    rig.read(output, 20).await.ok();
+    rig.close().await;
+}
+
+#[tokio::test]
+async fn packages_that_are_late() {
+    let (executor, _folder) = late().await;
+    let preparer = std::fs::File::create(executor.environment.root.as_ref().unwrap().with_extension("lock")).unwrap();
+    preparer.lock().unwrap();
+    // The first run of a rig needs the standard library only.
+    let mut rig = Rig::new(&executor).await;
+    let mut output = rig.start("import sandscript_absent", 20);
+    let waits = Output::Notice(NoteKind::Progress, "another sandscript is preparing the packages".into());
+    while output.recv().await.expect("it waits") != waits {}
+    rig.sandbox.as_ref().unwrap().interrupt();
+    rig.read(output, 0).await.ends(Outcome::Cancelled);
+    // A run that nobody wants any more does not wait on.
+    drop(rig.start("open('MARK/ran', 'w')\nimport sandscript_absent", 20));
+    rig.run("import math").await.ok();
+
+    let mut output = rig.start("import sandscript_absent", 20);
+    assert_eq!(output.recv().await, Some(waits));
+    drop(preparer);
+    let (mut notices, mut started) = (Vec::new(), false);
+    while let Some(piece) = output.recv().await {
+        match piece {
+            Output::Notice(kind, text) => {
+                assert!(!started, "{text} is said before the code runs");
+                notices.push((kind, text));
+            }
+            Output::Started => started = true,
+            Output::Finished(done) => assert_eq!(done.outcome, exited(1)),
+            Output::Text { .. } | Output::Value(_) => {}
+        }
+    }
+    assert!(started);
+    assert!(notices.iter().any(|(_, text)| text == "the packages are ready; the code runs"), "{notices:?}");
+    let (kind, missing) = notices.last().unwrap();
+    assert!(*kind == NoteKind::PackagesMissing && missing.contains(ABSENT), "{notices:?}");
+    assert!(!Path::new(&rig.marker).join("ran").exists());
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_close_ends_the_wait_for_packages() {
+    let (executor, _folder) = late().await;
+    let preparer = std::fs::File::create(executor.environment.root.as_ref().unwrap().with_extension("lock")).unwrap();
+    preparer.lock().unwrap();
+    let mut rig = Rig::new(&executor).await;
+    let mut output = rig.start("import sandscript_absent", 20);
+    assert!(matches!(output.recv().await, Some(Output::Notice(NoteKind::Progress, _))));
+    rig.close().await;
+    let mut last = None;
+    while let Some(piece) = output.recv().await {
+        last = Some(piece);
+    }
+    let Some(Output::Finished(done)) = last else { panic!("no end: {last:?}") };
+    assert_eq!(done.outcome, Outcome::Cancelled);
 }

@@ -26,12 +26,12 @@ pub mod kind {
     pub const VALUE: u8 = b'V';
     /// End of a run: lines of `key value`.
     pub const FINISHED: u8 = b'F';
-    /// What a compile check found: line, message, imports, one a line.
+    /// What a compile check found: number of the check (u32), then line, message, imports, one a line.
     pub const CHECKED: u8 = b'X';
 
     /// To the runner: cell number (u32), time limit in ms (u64), source.
     pub const RUN: u8 = b'R';
-    /// To the runner: source to check.
+    /// To the runner: number of the check (u32), source.
     pub const CHECK: u8 = b'C';
     /// To the runner: interrupt; a second one kills.
     pub const INTERRUPT: u8 = b'I';

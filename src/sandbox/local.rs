@@ -1,10 +1,12 @@
 //! A sandbox that is a runner process on this machine.
 //!
-//! One task owns the process, its pipes and a deadline behind the runner's own; everybody else only sends. The task never
-//! waits for whoever reads the output: text that cannot go on waits in the capture, which is bounded.
+//! One task owns the process, its pipes and a deadline behind the runner's own; everybody else only sends. The task waits
+//! neither for whoever reads the output (text that cannot go on waits in the capture, which is bounded) nor for a runner
+//! that does not read or does not come up: a stop reaches it at any time.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use tokio::time::timeout;
 use task::Task;
 
 use super::frames::{self, Decoder, kind};
+use super::process::kill_run;
 use super::{Cell, Check, Finished, Output, Sandbox, SetupError};
 use crate::core::event::{Failure, Outcome};
 
@@ -32,8 +35,8 @@ const _: () = assert!(RUNNER.len() < 128 * 1024);
 
 /// Time for Python to come up: seconds on a cold disk, not minutes.
 const START: Duration = Duration::from_secs(30);
-/// Time to hand over a command; the runner reads at once unless something stopped it.
-const SEND: Duration = Duration::from_secs(5);
+/// Time for the runner to end after its standard input did, and for the system to end one that was killed.
+const CLOSE: Duration = Duration::from_secs(5);
 /// Time for the last words of a runner that ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Time for a check with others before it; the runner gives each 5 s.
@@ -66,33 +69,44 @@ pub struct Setup {
 /// A runner process and the task that owns it.
 pub struct LocalSandbox {
     requests: mpsc::Sender<Request>,
-    /// How often an interrupt was asked for; a count, so that none is lost or late.
-    interrupts: watch::Sender<u64>,
+    signals: watch::Sender<Signals>,
     runtime: String,
+}
+
+/// What is asked for beside the requests, because it must not wait behind them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Signals {
+    /// How often an interrupt was asked for; a count, so that none is lost or late.
+    interrupts: u64,
+    /// The end is asked for.
+    closing: bool,
 }
 
 enum Request {
     Run { cell: Cell, tx: mpsc::Sender<Output>, interrupts: u64 },
-    Check { code: String, reply: oneshot::Sender<Result<Check, SetupError>> },
-    Close { done: oneshot::Sender<()> },
+    Check { code: String, reply: Reply, interrupts: u64 },
 }
 
+type Reply = oneshot::Sender<Result<Check, SetupError>>;
+
 impl LocalSandbox {
-    /// Starts a runner and waits until it is up.
+    /// Starts a runner and waits until it is up. Dropped before that, it ends the runner.
     pub async fn start(mut setup: Setup) -> Result<Self, SetupError> {
-        let runner = Runner::start(&mut setup.command).await?;
+        let mut runner = Runner::spawn(&mut setup.command)?;
+        make_private(setup.keep.clone()).await;
+        runner.up(setup.scratch.path()).await?;
         let (requests, inbox) = mpsc::channel(CHANNEL);
-        let (interrupts, interrupted) = watch::channel(0);
+        let (signals, signalled) = watch::channel(Signals::default());
         let runtime = setup.runtime.clone();
-        tokio::spawn(Task::new(setup, runner, inbox, interrupted).serve());
-        Ok(Self { requests, interrupts, runtime })
+        tokio::spawn(Task::new(setup, runner, inbox, signalled).serve());
+        Ok(Self { requests, signals, runtime })
     }
 }
 
 impl Sandbox for LocalSandbox {
     fn run(&self, cell: Cell) -> mpsc::Receiver<Output> {
         let (tx, rx) = mpsc::channel(CHANNEL);
-        let interrupts = *self.interrupts.borrow();
+        let interrupts = self.signals.borrow().interrupts;
         if self.requests.try_send(Request::Run { cell, tx: tx.clone(), interrupts }).is_err() {
             let failure = Failure::new("the sandbox is closed", "", "");
             let finished = Finished::new(Outcome::BackendLost { failure, missing: false });
@@ -104,13 +118,14 @@ impl Sandbox for LocalSandbox {
 
     fn check(&self, code: String) -> BoxFuture<'static, Result<Check, SetupError>> {
         let requests = self.requests.clone();
+        let interrupts = self.signals.borrow().interrupts;
         Box::pin(async move {
             if code.len() > MAX_CODE {
                 return Ok(Check { error: Some((1, "the code is longer than 1 MiB".into())), imports: Vec::new() });
             }
             let (reply, answer) = oneshot::channel();
             let closed = || lost("the sandbox is closed", "");
-            requests.send(Request::Check { code, reply }).await.map_err(|_| closed())?;
+            requests.send(Request::Check { code, reply, interrupts }).await.map_err(|_| closed())?;
             match timeout(CHECK, answer).await {
                 Ok(answer) => answer.map_err(|_| closed())?,
                 Err(_) => Err(lost("the code could not be checked", "the runner does not answer")),
@@ -119,7 +134,7 @@ impl Sandbox for LocalSandbox {
     }
 
     fn interrupt(&self) {
-        self.interrupts.send_modify(|count| *count += 1);
+        self.signals.send_modify(|signals| signals.interrupts += 1);
     }
 
     fn runtime(&self) -> String {
@@ -127,18 +142,22 @@ impl Sandbox for LocalSandbox {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
+        self.signals.send_modify(|signals| signals.closing = true);
         let requests = self.requests.clone();
-        Box::pin(async move {
-            let (done, closed) = oneshot::channel();
-            if requests.send(Request::Close { done }).await.is_ok() {
-                let _ = closed.await;
-            }
-        })
+        // The task drops its end when everything is gone.
+        Box::pin(async move { requests.closed().await })
     }
 }
 
 fn lost(what: &str, why: &str) -> SetupError {
     SetupError { failure: Failure::new(what, why, ""), missing: false }
+}
+
+/// Makes the folder for what is kept, readable for the person only. Where that cannot be done whoever keeps something
+/// says so.
+async fn make_private(folder: PathBuf) {
+    let make = move || std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let _ = tokio::task::spawn_blocking(make).await;
 }
 
 /// The process with its pipes. Dropping it closes its standard input, and so ends it with everything below it; a kill
@@ -148,40 +167,50 @@ struct Runner {
     pid: u32,
     /// `None` once it is told to end.
     stdin: Option<ChildStdin>,
+    /// Commands on their way.
+    outgoing: Vec<u8>,
     stdout: ChildStdout,
     decoder: Decoder,
     errors: JoinHandle<String>,
 }
 
+/// What could not be had when there is no Python.
+const NO_START: &str = "Python could not be started";
+
 impl Runner {
-    async fn start(command: &mut Command) -> Result<Self, SetupError> {
-        let what = "Python could not be started";
+    fn spawn(command: &mut Command) -> Result<Self, SetupError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| SetupError {
             missing: error.kind() == std::io::ErrorKind::NotFound,
-            failure: Failure::new(what, error.to_string(), "install Python 3.9 or newer, or name one with --python"),
+            failure: Failure::new(
+                NO_START,
+                error.to_string(),
+                "install Python 3.9 or newer, or name one with --python",
+            ),
         })?;
         let pid = child.id().unwrap_or(0);
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(lost(what, "it has no pipes"));
+            return Err(lost(NO_START, "it has no pipes"));
         };
         let errors = tokio::spawn(read_errors(stderr));
-        let mut runner = Self { child, pid, stdin: Some(stdin), stdout, decoder: Decoder::default(), errors };
-        match timeout(START, runner.hello()).await {
-            Ok(true) => Ok(runner),
-            Ok(false) => {
-                let why = runner.last_words().await;
-                Err(SetupError {
-                    failure: Failure::new(what, why, "Python 3.9 or newer is needed; name one with --python"),
-                    missing: false,
-                })
-            }
-            Err(_) => {
-                let _ = runner.child.start_kill();
-                Err(lost(what, "it was not up after 30 s"))
-            }
+        let (stdin, outgoing, decoder) = (Some(stdin), Vec::new(), Decoder::default());
+        Ok(Self { child, pid, stdin, outgoing, stdout, decoder, errors })
+    }
+
+    /// Waits until it is up; buries it where it does not come up.
+    async fn up(&mut self, folder: &Path) -> Result<(), SetupError> {
+        let said = timeout(START, self.hello()).await;
+        if said == Ok(true) {
+            return Ok(());
         }
+        self.bury(folder).await;
+        if said.is_err() {
+            return Err(lost(NO_START, "it was not up after 30 s"));
+        }
+        let why = self.last_words().await;
+        let hint = "Python 3.9 or newer is needed; name one with --python";
+        Err(SetupError { failure: Failure::new(NO_START, why, hint), missing: false })
     }
 
     /// Waits for the first word; whether it was the right one.
@@ -200,12 +229,39 @@ impl Runner {
         }
     }
 
-    /// Hands over a command; whether it was taken.
-    async fn send(&mut self, kind: u8, parts: &[&[u8]]) -> bool {
-        let Some(stdin) = &mut self.stdin else { return false };
-        let mut bytes = Vec::new();
-        frames::put(kind, parts, &mut bytes);
-        matches!(timeout(SEND, stdin.write_all(&bytes)).await, Ok(Ok(())))
+    /// Puts a command on its way.
+    fn send(&mut self, kind: u8, parts: &[&[u8]]) {
+        frames::put(kind, parts, &mut self.outgoing);
+    }
+
+    /// Writes what is on its way and waits for something to read; how much it was, 0 at the end. Dropping it loses nothing.
+    async fn exchange(&mut self, buffer: &mut [u8]) -> usize {
+        loop {
+            let Self { stdin, stdout, outgoing, .. } = self;
+            let write = async {
+                match stdin {
+                    Some(stdin) if !outgoing.is_empty() => stdin.write(outgoing).await,
+                    Some(_) | None => std::future::pending().await,
+                }
+            };
+            let wrote = tokio::select! {
+                count = stdout.read(buffer) => return count.unwrap_or(0),
+                wrote = write => wrote,
+            };
+            match wrote {
+                Ok(count) if count > 0 => drop(outgoing.drain(..count)),
+                // It reads no more: its end, or the deadline, is noticed elsewhere.
+                Ok(_) | Err(_) => outgoing.clear(),
+            }
+        }
+    }
+
+    /// Makes sure that it and everything below it is dead, before it is reaped and its number is free for others. Looks
+    /// through the process table: not on this thread.
+    async fn bury(&mut self, folder: &Path) {
+        let (pid, folder) = (self.pid, folder.to_path_buf());
+        let _ = tokio::task::spawn_blocking(move || kill_run(pid, &folder)).await;
+        let _ = timeout(CLOSE, self.child.wait()).await;
     }
 
     /// Why it ended, as far as can be told in short time.
@@ -233,3 +289,6 @@ async fn read_errors(mut stderr: tokio::process::ChildStderr) -> String {
     }
     crate::core::clean::Clean::text(&String::from_utf8_lossy(&kept)).into_string()
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,8 @@ const MARKER: &str = "sandscript-ready.json";
 /// A package by name, with extras and versions where given. Never a URL, a path or an option.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requirement {
+    /// As configured.
+    configured: String,
     /// As pip takes it, without spaces.
     text: String,
     /// Normalised name.
@@ -57,6 +59,7 @@ impl Requirement {
             let hint = "write a plain name with optional versions, such as numpy>=1.26";
             Failure::new(format!("{shown:?} is no package name"), why, hint)
         };
+        let configured = text.to_owned();
         let text: String = text.trim_matches(' ').into();
         if text.len() > MAX_REQUIREMENT {
             return Err(refused("it is too long"));
@@ -77,7 +80,7 @@ impl Requirement {
             return Err(refused("after the name only ==, !=, <=, >=, < , > or ~= and a version may follow"));
         }
         let name = normalised(name);
-        Ok(Self { text: text.replace(' ', ""), name })
+        Ok(Self { configured, text: text.replace(' ', ""), name })
     }
 
     /// Its normalised name.
@@ -165,7 +168,7 @@ pub struct Prepared {
 /// A package that could not be had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// Its name as configured.
+    /// Its text as configured, such as `numpy >= 1.26`.
     pub name: String,
     /// Why.
     pub why: String,
@@ -202,10 +205,10 @@ pub fn plan(interpreter: &Interpreter, requirements: &[Requirement], cache: &Pat
     if let Err(e) = make_skeleton(&root, interpreter) {
         let why = format!("{} cannot be made: {e}", root.display());
         let wanted = requirements.iter().filter(|r| !r.is_satisfied_by(interpreter));
-        let missing = wanted.map(|r| Missing { name: r.name.clone(), why: why.clone() }).collect();
+        let missing = wanted.map(|r| Missing { name: r.configured.clone(), why: why.clone() }).collect();
         return here(State::Ready(Prepared { missing, hint: "make the cache folder writable".into() }));
     }
-    let state = finished(&root, interpreter).map_or(State::Preparing, State::Ready);
+    let state = finished(&root, interpreter, requirements).map_or(State::Preparing, State::Ready);
     Environment { python: root.join("bin/python"), root: Some(root), state, requirements: requirements.to_vec() }
 }
 
@@ -222,29 +225,45 @@ pub async fn ensure(
         (State::Preparing, Some(root)) => root,
     };
     // Held to the end. Without a lock (a file system that has none) two preparers do the same work.
-    let _lock = lock(&root.with_extension("lock"), progress).await;
-    if let Some(prepared) = finished(root, interpreter) {
-        return prepared;
-    }
+    let lock = lock(&root.with_extension("lock"), progress).await;
     let site = root.join(&interpreter.venv_site);
-    match std::fs::remove_file(root.join(MARKER)) {
-        Ok(()) => {}
+    let (requirements, place) = (environment.requirements.clone(), (root.clone(), site.clone(), interpreter.clone()));
+    // Folders are looked through: not on this thread. The lock goes along, for what is begun there ends there even when
+    // nobody waits for it any more.
+    let begun = tokio::task::spawn_blocking(move || {
+        let (root, site, interpreter) = place;
+        let ready = finished(&root, &interpreter, &requirements);
         // Without a marker whatever is there was left half-made by a preparer that was killed.
-        Err(_) => empty_site(&site),
-    }
+        if ready.is_none() && std::fs::remove_file(root.join(MARKER)).is_err() {
+            empty_site(&site);
+        }
+        (ready, lock)
+    });
+    let lock = match begun.await {
+        Ok((Some(ready), _)) => return ready,
+        Ok((None, lock)) => lock,
+        Err(_) => None,
+    };
     let wanted: Vec<&Requirement> =
         environment.requirements.iter().filter(|r| !r.is_satisfied_by(interpreter)).collect();
     let target = pip::Target { root, site: &site, interpreter, env };
     let report = pip::install(target, &wanted, progress).await;
-    let mut there = installed(&site);
-    there.extend(interpreter.packages.keys().cloned());
-    let prepared = judge(&wanted, &there, &report);
-    let marker = Marker { base: base(interpreter), retry: report.unreachable, prepared: prepared.clone() };
-    if let Ok(text) = serde_json::to_vec(&marker) {
-        // Not being able to write it costs time at the next start and nothing else.
-        let _ = write_atomically(&root.join(MARKER), &text);
-    }
-    prepared
+    let wanted: Vec<Requirement> = wanted.into_iter().cloned().collect();
+    let place = (root.clone(), site.clone(), interpreter.clone());
+    let ended = tokio::task::spawn_blocking(move || {
+        let (root, site, interpreter) = place;
+        let mut there = installed(&site);
+        there.extend(interpreter.packages.keys().cloned());
+        let prepared = judge(&wanted, &there, &report);
+        let marker = Marker { base: base(&interpreter), retry: report.unreachable, prepared: prepared.clone() };
+        if let Ok(text) = serde_json::to_vec(&marker) {
+            // Not being able to write it costs time at the next start and nothing else.
+            let _ = write_atomically(&root.join(MARKER), &text);
+        }
+        drop(lock);
+        prepared
+    });
+    ended.await.unwrap_or_default()
 }
 
 /// Names of the distributions in a folder. Their Python is not asked: starting it would run what came with them.
@@ -261,13 +280,13 @@ fn installed(site: &Path) -> BTreeSet<String> {
 }
 
 /// What is missing: what is not there, and what pip refused where the version matters.
-fn judge(wanted: &[&Requirement], there: &BTreeSet<String>, report: &pip::Report) -> Prepared {
+fn judge(wanted: &[Requirement], there: &BTreeSet<String>, report: &pip::Report) -> Prepared {
     let missing: Vec<Missing> = wanted
         .iter()
         .filter(|r| !there.contains(&r.name) || (!r.is_plain() && report.failed.contains_key(r.text())))
         .map(|r| {
             let why = report.failed.get(r.text()).cloned().unwrap_or_else(|| "pip did not install it".into());
-            Missing { name: r.text.clone(), why }
+            Missing { name: r.configured.clone(), why }
         })
         .collect();
     let hint = if missing.is_empty() { String::new() } else { report.hint.clone() };
@@ -294,13 +313,18 @@ fn base(interpreter: &Interpreter) -> String {
     hex(&hash.finalize())
 }
 
-/// The result of an earlier preparation, where it still holds and another try would not help.
-fn finished(root: &Path, interpreter: &Interpreter) -> Option<Prepared> {
+/// The result of an earlier preparation, where it still holds and another try would not help. Names are as configured now:
+/// spaces make no other environment.
+fn finished(root: &Path, interpreter: &Interpreter, requirements: &[Requirement]) -> Option<Prepared> {
     let mut text = String::new();
     let file = File::open(root.join(MARKER)).ok()?;
     let age = SystemTime::now().duration_since(file.metadata().ok()?.modified().ok()?).unwrap_or_default();
     file.take(MAX_MARKER).read_to_string(&mut text).ok()?;
-    let marker: Marker = serde_json::from_str(&text).ok()?;
+    let mut marker: Marker = serde_json::from_str(&text).ok()?;
+    for missing in &mut marker.prepared.missing {
+        let same = requirements.iter().find(|r| r.text == missing.name.replace(' ', ""));
+        missing.name = same?.configured.clone();
+    }
     let worth_a_try = !marker.prepared.missing.is_empty() && (marker.retry || age > RETRY_AFTER);
     (marker.base == base(interpreter) && !worth_a_try).then_some(marker.prepared)
 }

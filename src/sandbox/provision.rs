@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use super::packages::{self, Environment, Prepared, State};
 use super::python::{Env, Interpreter};
@@ -64,9 +64,9 @@ impl<E: Executor> Executor for Provisioned<E> {
                 let prepared = packages::ensure(&environment, &making, &env, &mut progress).await;
                 tell.send_modify(|stage| stage.done = Some(prepared));
             });
-            let stop = Arc::new(Notify::new());
-            let maker = maker.abort_handle();
-            Ok(Box::new(Waiting { inner, stage, interpreter, stop, maker, told: Arc::default() }) as Box<dyn Sandbox>)
+            let (stops, maker) = (watch::Sender::new(0), maker.abort_handle());
+            let waiting = Waiting { inner, stage, interpreter, stops, maker, told: Arc::default() };
+            Ok(Box::new(waiting) as Box<dyn Sandbox>)
         }
         .boxed()
     }
@@ -77,8 +77,9 @@ struct Waiting {
     inner: Arc<dyn Sandbox>,
     stage: watch::Receiver<Stage>,
     interpreter: Interpreter,
-    /// The person stopped a run that still waits.
-    stop: Arc<Notify>,
+    /// How often a stop was asked for. The inner sandbox is only asked for something under the lock of this count, so that a
+    /// stop comes either before a run is handed on, and is seen, or after it, and reaches it there.
+    stops: watch::Sender<u64>,
     maker: tokio::task::AbortHandle,
     /// What is missing was said.
     told: Arc<std::sync::atomic::AtomicBool>,
@@ -97,7 +98,8 @@ impl Sandbox for Waiting {
             inner: self.inner.clone(),
             stage: self.stage.clone(),
             interpreter: self.interpreter.clone(),
-            stop: self.stop.clone(),
+            stops: self.stops.subscribe(),
+            before: *self.stops.borrow(),
             told: self.told.clone(),
             send,
         };
@@ -110,8 +112,10 @@ impl Sandbox for Waiting {
     }
 
     fn interrupt(&self) {
-        self.stop.notify_waiters();
-        self.inner.interrupt();
+        self.stops.send_modify(|stops| {
+            *stops += 1;
+            self.inner.interrupt();
+        });
     }
 
     fn runtime(&self) -> String {
@@ -120,6 +124,7 @@ impl Sandbox for Waiting {
 
     fn close(&self) -> BoxFuture<'static, ()> {
         self.maker.abort();
+        self.stops.send_modify(|stops| *stops += 1);
         self.inner.close()
     }
 }
@@ -129,29 +134,50 @@ struct Run {
     inner: Arc<dyn Sandbox>,
     stage: watch::Receiver<Stage>,
     interpreter: Interpreter,
-    stop: Arc<Notify>,
+    stops: watch::Receiver<u64>,
+    /// Stops that were asked for before it was.
+    before: u64,
     told: Arc<std::sync::atomic::AtomicBool>,
     send: mpsc::Sender<Output>,
 }
 
 impl Run {
     async fn go(mut self, cell: Cell) {
-        let stop = self.stop.clone();
+        let (mut stops, before, send) = (self.stops.clone(), self.before, self.send.clone());
+        let stopped = async {
+            // An error means that the sandbox is gone.
+            let _ = stops.wait_for(|stops| *stops > before).await;
+        };
         let waited = tokio::select! {
-            () = stop.notified() => false,
+            biased;
+            () = stopped => false,
+            () = send.closed() => return,
             () = self.packages(&cell.code) => true,
         };
-        if !waited {
-            let _ = self.send.send(Output::Finished(Box::new(Finished::new(Outcome::Cancelled)))).await;
-            return;
+        if waited {
+            self.say_missing().await;
         }
-        self.say_missing().await;
-        let mut output = self.inner.run(cell);
-        while let Some(piece) = output.recv().await {
-            if self.send.send(piece).await.is_err() {
+        let Some(mut output) = waited.then(|| self.hand_on(cell)).flatten() else {
+            let _ = send.send(Output::Finished(Box::new(Finished::new(Outcome::Cancelled)))).await;
+            return;
+        };
+        loop {
+            let piece = tokio::select! {
+                piece = output.recv() => piece,
+                // Nobody reads: dropping the inner output ends the run.
+                () = send.closed() => return,
+            };
+            let Some(piece) = piece else { return };
+            if send.send(piece).await.is_err() {
                 return;
             }
         }
+    }
+
+    /// Hands the cell to the inner sandbox unless a stop was asked for.
+    fn hand_on(&self, cell: Cell) -> Option<mpsc::Receiver<Output>> {
+        let stops = self.stops.borrow();
+        (*stops == self.before).then(|| self.inner.run(cell))
     }
 
     /// Waits for the packages where the code needs them, saying what is being done.
@@ -167,6 +193,8 @@ impl Run {
         loop {
             let Stage { doing, done } = self.stage.borrow_and_update().clone();
             if done.is_some() {
+                let text = "the packages are ready; the code runs".to_string();
+                let _ = self.send.send(Output::Notice(NoteKind::Progress, text)).await;
                 return;
             }
             let text = if doing.is_empty() { "preparing the Python packages".into() } else { doing };

@@ -3,10 +3,11 @@
 //! reading the person's files or using the network, and [`Executor::capabilities`] says so.
 
 use std::ffi::OsString;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
 use tokio::process::Command;
@@ -19,6 +20,8 @@ use crate::core::policy::{Capabilities, Hold, Limit, SecurityPolicy};
 
 /// Bytes of inputs that are copied for a session: a copy costs disk and start-up time.
 const MAX_COPIED: u64 = 256 * 1024 * 1024;
+/// Bytes copied between two looks at whether anybody still waits: well below a second from a slow disk.
+const STEP: u64 = 8 * 1024 * 1024;
 /// Threads of the numeric libraries at most: each one takes address space of its own.
 const MAX_THREADS: u64 = 2;
 /// Where the code finds programs.
@@ -41,7 +44,8 @@ impl Executor for SubprocessExecutor {
         // Root may raise its own limits again and is not counted for processes.
         let (rlimit, processes) = if root { (Hold::BestEffort, Hold::No) } else { (Hold::Enforced, Hold::BestEffort) };
         Capabilities::from([
-            (Limit::WallTime, Hold::Enforced),
+            // Code may kill the supervisor and hide what it started.
+            (Limit::WallTime, Hold::BestEffort),
             (Limit::CpuTime, Hold::BestEffort),
             (Limit::CpuRate, Hold::No),
             (Limit::Memory, Hold::BestEffort),
@@ -61,7 +65,11 @@ impl Executor for SubprocessExecutor {
         Box::pin(async move {
             let OpenRequest { policy, inputs, keep } = request;
             let names = inputs.files.iter().map(|file| file.name.clone()).collect();
-            let prepared = tokio::task::spawn_blocking(move || prepare(&inputs)).await;
+            // Goes when this future is dropped: then the copying ends too.
+            let waits = Arc::new(());
+            let waiting = Arc::downgrade(&waits);
+            let prepared = tokio::task::spawn_blocking(move || prepare(&inputs, &waiting)).await;
+            drop(waits);
             let (scratch, notes) = prepared.map_err(std::io::Error::other).flatten().map_err(|error| SetupError {
                 failure: Failure::new(
                     "the working folder could not be made",
@@ -112,8 +120,9 @@ const WORKSPACE: &str = "workspace";
 const HOME: &str = "home";
 const TMP: &str = "tmp";
 
-/// Makes the folder of a sandbox (mode 0700) and copies the inputs into it; returns what to tell about them.
-fn prepare(inputs: &Inputs) -> std::io::Result<(tempfile::TempDir, Vec<String>)> {
+/// Makes the folder of a sandbox (mode 0700) and copies the inputs into it while somebody is waiting; returns what to tell
+/// about them.
+fn prepare(inputs: &Inputs, waiting: &Weak<()>) -> std::io::Result<(tempfile::TempDir, Vec<String>)> {
     let scratch =
         tempfile::Builder::new().prefix("sandscript-").permissions(Permissions::from_mode(0o700)).tempdir()?;
     for name in [WORKSPACE, HOME, TMP] {
@@ -123,7 +132,7 @@ fn prepare(inputs: &Inputs) -> std::io::Result<(tempfile::TempDir, Vec<String>)>
     let mut left = MAX_COPIED;
     let mut notes = Vec::new();
     for input in &inputs.files {
-        match copy(input, &workspace, left) {
+        match copy(input, &workspace, left, waiting) {
             Ok(bytes) => left -= bytes,
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => return Err(error),
             Err(error) => notes.push(format!("the input {} is not there: {error}", input.name)),
@@ -134,12 +143,12 @@ fn prepare(inputs: &Inputs) -> std::io::Result<(tempfile::TempDir, Vec<String>)>
 
 /// Copies one input, read-only, if it has at most `left` bytes; returns how many it has. The person's own file is never
 /// given to the code. (The standard library asks the file system to share the blocks where it can.)
-fn copy(input: &Input, workspace: &Path, left: u64) -> std::io::Result<u64> {
+fn copy(input: &Input, workspace: &Path, left: u64, waiting: &Weak<()>) -> std::io::Result<u64> {
     let name = Path::new(&input.name);
     if !name.components().all(|part| matches!(part, Component::Normal(_))) {
         return Err(std::io::Error::other("its name leaves the folder"));
     }
-    let mut options = std::fs::File::options();
+    let mut options = File::options();
     // It was a regular file when it was listed; a pipe in its place must not hold us up.
     let mut from = options.read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(&input.path)?;
     let found = from.metadata()?;
@@ -154,9 +163,8 @@ fn copy(input: &Input, workspace: &Path, left: u64) -> std::io::Result<u64> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let mut to = std::fs::File::options().write(true).create_new(true).mode(0o444).open(&path)?;
-    // It may grow while it is copied.
-    let copied = std::io::copy(&mut (&mut from).take(left), &mut to).and_then(|bytes| to.flush().map(|()| bytes));
+    let mut to = File::options().write(true).create_new(true).mode(0o444).open(&path)?;
+    let copied = copy_bytes(&mut from, &mut to, left, waiting).and_then(|bytes| to.flush().map(|()| bytes));
     let result = match copied {
         Ok(bytes) if bytes == left && from.read(&mut [0])? > 0 => Err(too_large()),
         other => other,
@@ -165,6 +173,20 @@ fn copy(input: &Input, workspace: &Path, left: u64) -> std::io::Result<u64> {
         let _ = std::fs::remove_file(&path);
     }
     result
+}
+
+/// Copies at most `left` bytes: a file may grow while it is copied.
+fn copy_bytes(from: &mut File, to: &mut File, left: u64, waiting: &Weak<()>) -> std::io::Result<u64> {
+    let mut done = 0;
+    loop {
+        if waiting.strong_count() == 0 {
+            return Err(std::io::Error::other("nobody waits for it any more"));
+        }
+        match std::io::copy(&mut from.take(STEP.min(left - done)), to)? {
+            0 => return Ok(done),
+            count => done += count,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -182,12 +204,24 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let inputs =
             Inputs { files: vec![input(home.path(), "a.csv", 3), input(home.path(), "sub/b.csv", 4)], notes: vec![] };
-        let (scratch, notes) = prepare(&inputs).unwrap();
+        let waits = Arc::new(());
+        let (scratch, notes) = prepare(&inputs, &Arc::downgrade(&waits)).unwrap();
         assert_eq!(notes, Vec::<String>::new());
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(scratch.path()), 0o700);
         assert_eq!(mode(&scratch.path().join("workspace/sub/b.csv")) & 0o222, 0);
         assert_eq!(std::fs::read(scratch.path().join("workspace/a.csv")).unwrap(), b"xxx");
+        drop(waits);
+        let (scratch, _) = prepare(&inputs, &Weak::new()).unwrap();
+        assert!(!scratch.path().join("workspace/a.csv").exists(), "copied for nobody");
+    }
+
+    #[test]
+    fn a_file_of_many_steps_is_copied_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let (waits, big) = (Arc::new(()), input(home.path(), "big", 2 * STEP + 5));
+        assert_eq!(copy(&big, &home.path().join("w"), MAX_COPIED, &Arc::downgrade(&waits)).unwrap(), 2 * STEP + 5);
+        assert_eq!(home.path().join("w/big").metadata().unwrap().len(), 2 * STEP + 5);
     }
 
     #[test]
@@ -195,13 +229,15 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let workspace = home.path().join("w");
         std::fs::create_dir(&workspace).unwrap();
+        let waits = Arc::new(());
+        let waiting = Arc::downgrade(&waits);
         let mut evil = input(home.path(), "a", 1);
         for name in ["../a", "/a", "./../a"] {
             evil.name = name.into();
-            assert!(copy(&evil, &workspace, 100).is_err(), "{name}");
+            assert!(copy(&evil, &workspace, 100, &waiting).is_err(), "{name}");
         }
-        assert!(copy(&input(home.path(), "big", 11), &workspace, 10).is_err());
-        assert_eq!(copy(&input(home.path(), "fits", 10), &workspace, 10).unwrap(), 10);
+        assert!(copy(&input(home.path(), "big", 11), &workspace, 10, &waiting).is_err());
+        assert_eq!(copy(&input(home.path(), "fits", 10), &workspace, 10, &waiting).unwrap(), 10);
         assert!(!workspace.join("big").exists());
     }
 
@@ -210,7 +246,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("pipe");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let error = copy(&Input::new("pipe", path, 1), home.path(), 10).unwrap_err();
+        let error = copy(&Input::new("pipe", path, 1), home.path(), 10, &Weak::new()).unwrap_err();
         assert_eq!(error.to_string(), "it is no regular file");
     }
 

@@ -1,27 +1,25 @@
 //! The task that owns a runner: takes requests, frames and the clock as they come, one at a time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{MAX_CODE, Request, Runner, Setup, lost};
+use super::{CLOSE, MAX_CODE, Reply, Request, Runner, START, Setup, Signals, lost};
 use crate::core::event::{Failure, Outcome, StreamName};
 use crate::sandbox::artifacts::{self, Collected, Snapshot};
 use crate::sandbox::frames::{Frame, kind};
 use crate::sandbox::output::Capture;
-use crate::sandbox::process::kill_run;
 use crate::sandbox::report::{self, Report};
-use crate::sandbox::{Cell, Check, Finished, Output, SetupError, value};
+use crate::sandbox::{Cell, Finished, Output, SetupError, value};
 
 /// From the interrupt to the kill, as in the runner.
 const GRACE: Duration = Duration::from_secs(2);
 /// What the runner may take beyond its own deadlines before it counts as stuck: its hunt for descendants and a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
-/// Time for the runner to end after its standard input did.
-const CLOSE: Duration = Duration::from_secs(5);
+/// What it may take beyond the kill that a person asked for: he waits, and the variables are lost anyway.
+const STOP_SLACK: Duration = Duration::from_millis(300);
 /// Longest run, so that no clock overflows.
 const MAX_RUN: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Bytes of the values of one run together, as in the runner.
@@ -47,7 +45,10 @@ struct Run {
     stderr: Capture,
     /// The workspace as it was before.
     before: Snapshot,
-    started: Instant,
+    limit: Duration,
+    /// The code began.
+    started: Option<Instant>,
+    /// When the runner counts as stuck: the start has a clock of its own, the run's begins with the code.
     deadline: Instant,
     /// Nobody reads any more.
     abandoned: bool,
@@ -56,6 +57,34 @@ struct Run {
 }
 
 impl Run {
+    /// The code begins. Said once: a clock that could be wound up again would be none.
+    fn begins(&mut self, now: Instant) {
+        if self.started.is_some() {
+            return;
+        }
+        self.started = Some(now);
+        let end = now + self.limit + GRACE + SLACK;
+        // A stop that was asked for before holds.
+        self.deadline = if self.sent > 0 { end.min(self.deadline) } else { end };
+        self.outgoing.push_back(Output::Started);
+    }
+
+    fn took_ms(&self) -> u64 {
+        let took = self.started.map(|started| started.elapsed()).unwrap_or_default();
+        u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// How it ends when the runner is lost: by what was asked for or due before, else by the loss.
+    fn outcome(&self, lost: &Failure, at: Instant) -> Outcome {
+        if self.sent > 0 {
+            Outcome::Cancelled
+        } else if self.started.is_some() && at >= self.deadline {
+            Outcome::TimeLimit
+        } else {
+            Outcome::BackendLost { failure: lost.clone(), missing: false }
+        }
+    }
+
     /// Hands on what is due as far as there is room.
     fn flush(&mut self, now: Instant) {
         while self.tx.capacity() > 0 {
@@ -78,7 +107,7 @@ impl Run {
 /// What the task wakes up for.
 enum Wake {
     Request(Option<Request>),
-    Interrupt,
+    Signal,
     Read(usize),
     Abandoned,
     Due,
@@ -88,16 +117,24 @@ pub(super) struct Task {
     setup: Setup,
     runner: Option<Runner>,
     inbox: mpsc::Receiver<Request>,
-    interrupted: watch::Receiver<u64>,
+    signals: watch::Receiver<Signals>,
     /// Runs that wait for their turn.
     waiting: VecDeque<(Cell, mpsc::Sender<Output>, u64)>,
-    /// Checks the runner was asked for, in order.
-    checks: VecDeque<oneshot::Sender<Result<Check, SetupError>>>,
+    /// Checks the runner was asked for, by number: an answer is never taken for another's.
+    checks: BTreeMap<u32, Reply>,
+    next_check: u32,
     run: Option<Run>,
     /// Cells finished since the runner started: there may be variables.
     cells: u64,
-    /// The runner went between two runs and took variables along.
+    /// Variables went, and no run told the model of it yet.
     lost: bool,
+}
+
+/// Why there is no runner.
+enum NoRunner {
+    /// The person did not want to wait for it.
+    Stopped,
+    Failed(SetupError),
 }
 
 impl Task {
@@ -105,15 +142,16 @@ impl Task {
         setup: Setup,
         runner: Runner,
         inbox: mpsc::Receiver<Request>,
-        interrupted: watch::Receiver<u64>,
+        signals: watch::Receiver<Signals>,
     ) -> Self {
         Self {
             setup,
             runner: Some(runner),
             inbox,
-            interrupted,
+            signals,
             waiting: VecDeque::new(),
-            checks: VecDeque::new(),
+            checks: BTreeMap::new(),
+            next_check: 0,
             run: None,
             cells: 0,
             lost: false,
@@ -122,33 +160,32 @@ impl Task {
 
     pub(super) async fn serve(mut self) {
         let mut buffer = vec![0; READ];
-        let done = loop {
+        while !self.signals.borrow().closing {
             if self.run.is_none()
                 && let Some((cell, tx, interrupts)) = self.waiting.pop_front()
             {
                 self.begin(cell, tx, interrupts).await;
+                continue; // it may be over already, and others wait
             }
             match self.wake(&mut buffer).await {
                 Wake::Request(Some(Request::Run { cell, tx, interrupts })) => {
                     self.waiting.push_back((cell, tx, interrupts));
                 }
-                Wake::Request(Some(Request::Check { code, reply })) => self.check(code, reply).await,
-                Wake::Request(Some(Request::Close { done })) => break Some(done),
-                Wake::Request(None) => break None,
-                Wake::Interrupt => self.interrupt().await,
-                Wake::Read(0) => self.runner_ended().await,
+                Wake::Request(Some(Request::Check { code, reply, interrupts })) => {
+                    self.check(code, reply, interrupts).await;
+                }
+                Wake::Request(None) => break,
+                Wake::Signal => self.interrupt(),
+                Wake::Read(0) => self.end_runner("the Python runner ended unexpectedly", None).await,
                 Wake::Read(count) => self.take(&buffer[..count]).await,
-                Wake::Abandoned => self.abandon().await,
+                Wake::Abandoned => self.abandon(),
                 Wake::Due => self.due().await,
             }
             if let Some(run) = &mut self.run {
                 run.flush(Instant::now());
             }
-        };
-        self.close().await;
-        if let Some(done) = done {
-            let _ = done.send(());
         }
+        self.close().await;
     }
 
     async fn wake(&mut self, buffer: &mut [u8]) -> Wake {
@@ -158,26 +195,46 @@ impl Task {
         let tx = self.run.as_ref().map(|run| &run.tx);
         tokio::select! {
             biased;
-            Ok(()) = self.interrupted.changed() => Wake::Interrupt,
+            Ok(()) = self.signals.changed() => Wake::Signal,
             request = self.inbox.recv() => Wake::Request(request),
             () = async { sleep_until(due.unwrap_or(now)).await }, if due.is_some() => Wake::Due,
             () = async { if let Some(tx) = tx { tx.closed().await } }, if !abandoned => Wake::Abandoned,
             count = async {
                 match runner {
-                    Some(runner) => runner.stdout.read(buffer).await.unwrap_or(0),
+                    Some(runner) => runner.exchange(buffer).await,
                     None => std::future::pending().await,
                 }
             } => Wake::Read(count),
         }
     }
 
-    /// A runner, a new one if the old one is gone.
-    async fn runner(&mut self) -> Result<&mut Runner, SetupError> {
+    /// A runner, a new one if the old one is gone. It may take long to come up: an interrupt after the first `interrupts`,
+    /// or a close, ends the start.
+    async fn runner(&mut self, interrupts: u64) -> Result<&mut Runner, NoRunner> {
         if self.runner.is_none() {
-            self.runner = Some(Runner::start(&mut self.setup.command).await?);
+            let folder = self.setup.scratch.path();
+            let mut runner = Runner::spawn(&mut self.setup.command).map_err(NoRunner::Failed)?;
+            let mut signals = self.signals.clone();
+            let stopped = async {
+                // An error means that nobody wants it any more either.
+                let _ = signals.wait_for(|signals| signals.closing || signals.interrupts > interrupts).await;
+            };
+            let up = tokio::select! {
+                biased;
+                () = stopped => None,
+                up = runner.up(folder) => Some(up),
+            };
+            match up {
+                Some(up) => up.map_err(NoRunner::Failed)?,
+                None => {
+                    runner.bury(folder).await;
+                    return Err(NoRunner::Stopped);
+                }
+            }
+            self.runner = Some(runner);
             self.cells = 0;
         }
-        self.runner.as_mut().ok_or_else(|| lost("the runner is gone", ""))
+        self.runner.as_mut().ok_or_else(|| NoRunner::Failed(lost("the runner is gone", "")))
     }
 
     async fn begin(&mut self, cell: Cell, tx: mpsc::Sender<Output>, interrupts: u64) {
@@ -195,8 +252,9 @@ impl Task {
             stdout: Capture::new(StreamName::Stdout, self.setup.keep.clone(), now),
             stderr: Capture::new(StreamName::Stderr, self.setup.keep.clone(), now),
             before,
-            started: now,
-            deadline: now + limit + GRACE + SLACK,
+            limit,
+            started: None,
+            deadline: now + START,
             abandoned: false,
             sent: 0,
             cell,
@@ -207,70 +265,73 @@ impl Task {
             self.run = Some(run);
             return self.finish(Finished::new(Outcome::SetupFailed { failure, missing: false })).await;
         }
-        if *self.interrupted.borrow_and_update() > interrupts {
+        if self.signals.borrow_and_update().interrupts > interrupts {
             self.run = Some(run);
             return self.finish(Finished::new(Outcome::Cancelled)).await;
         }
         let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let head = [&run.cell.number.to_be_bytes()[..], &millis.to_be_bytes()[..]].concat();
         let code = std::mem::take(&mut run.cell.code);
+        let finished = match self.runner(interrupts).await {
+            Ok(runner) => {
+                runner.send(kind::RUN, &[&head, code.as_bytes()]);
+                run.deadline = Instant::now() + START;
+                self.run = Some(run);
+                return self.interrupt();
+            }
+            Err(NoRunner::Stopped) => Finished::new(Outcome::Cancelled),
+            Err(NoRunner::Failed(SetupError { failure, missing })) => {
+                Finished::new(Outcome::SetupFailed { failure, missing })
+            }
+        };
         self.run = Some(run);
-        match self.runner().await {
-            Ok(runner) => {
-                if !runner.send(kind::RUN, &[&head, code.as_bytes()]).await {
-                    return self.runner_ended().await;
-                }
-            }
-            Err(error) => {
-                let SetupError { failure, missing } = error;
-                return self.finish(Finished::new(Outcome::SetupFailed { failure, missing })).await;
-            }
-        }
-        self.interrupt().await;
+        self.finish(finished).await;
     }
 
-    async fn check(&mut self, code: String, reply: oneshot::Sender<Result<Check, SetupError>>) {
-        match self.runner().await {
-            Ok(runner) => {
-                let sent = runner.send(kind::CHECK, &[code.as_bytes()]).await;
-                self.checks.push_back(reply);
-                if !sent {
-                    self.runner_ended().await;
-                }
-            }
-            Err(error) => {
-                let _ = reply.send(Err(error));
-            }
+    async fn check(&mut self, code: String, reply: Reply, interrupts: u64) {
+        if reply.is_closed() {
+            return; // nobody wants it any more
         }
+        let number = self.next_check;
+        self.next_check = number.wrapping_add(1);
+        let error = match self.runner(interrupts).await {
+            Ok(runner) => {
+                runner.send(kind::CHECK, &[&number.to_be_bytes(), code.as_bytes()]);
+                self.checks.insert(number, reply);
+                return;
+            }
+            Err(NoRunner::Stopped) => lost("the code could not be checked", "the start of Python was stopped"),
+            Err(NoRunner::Failed(error)) => error,
+        };
+        let _ = reply.send(Err(error));
     }
 
-    /// Hands on the interrupts that were asked for since the run was; the runner knows what a second one means.
-    async fn interrupt(&mut self) {
-        let asked = *self.interrupted.borrow_and_update();
+    /// Hands on the interrupts that were asked for since the run was; the runner knows what a second one means. Should
+    /// something have stopped the runner itself, we do what it does not.
+    fn interrupt(&mut self) {
+        let asked = self.signals.borrow_and_update().interrupts;
         let (Some(run), Some(runner)) = (&mut self.run, &mut self.runner) else { return };
         let due = asked.saturating_sub(run.interrupts).saturating_add(run.abandoned.into()).min(2);
-        if run.sent == 0 && due > 0 {
-            run.deadline = run.deadline.min(Instant::now() + GRACE + SLACK);
-        }
         while run.sent < due {
             run.sent += 1;
-            // A runner that takes nothing is stuck: the deadline deals with it.
-            runner.send(kind::INTERRUPT, &[]).await;
+            let grace = if run.sent == 1 { GRACE } else { Duration::ZERO };
+            run.deadline = run.deadline.min(Instant::now() + grace + STOP_SLACK);
+            runner.send(kind::INTERRUPT, &[]);
         }
     }
 
     /// Nobody reads: the run is stopped as if the person had asked.
-    async fn abandon(&mut self) {
+    fn abandon(&mut self) {
         if let Some(run) = &mut self.run {
             run.abandoned = true;
         }
-        self.interrupt().await;
+        self.interrupt();
     }
 
     async fn due(&mut self) {
         let now = Instant::now();
         if self.run.as_ref().is_some_and(|run| now >= run.deadline) {
-            self.end_stuck("the runner did not answer and was replaced").await;
+            self.end_runner("the Python runner was replaced", Some("it did not answer".into())).await;
         }
     }
 
@@ -287,7 +348,10 @@ impl Task {
                     }
                 }
                 Ok(None) => return,
-                Err(error) => return self.end_stuck(&format!("the runner broke its protocol: {error}")).await,
+                Err(error) => {
+                    let why = format!("it broke its protocol: {error}");
+                    return self.end_runner("the Python runner was replaced", Some(why)).await;
+                }
             }
         }
     }
@@ -295,17 +359,14 @@ impl Task {
     /// Takes a frame in; returns the report that ends the run.
     async fn frame(&mut self, frame: Frame) -> Option<Report> {
         if frame.kind == kind::CHECKED {
-            if let Some(reply) = self.checks.pop_front() {
-                let _ = reply.send(Ok(report::check(&frame.body)));
-            }
+            let (number, found) = frame.body.split_first_chunk()?;
+            let reply = self.checks.remove(&u32::from_be_bytes(*number))?;
+            let _ = reply.send(Ok(report::check(found)));
             return None;
         }
         let run = self.run.as_mut()?;
         match frame.kind {
-            kind::STARTED => {
-                run.started = Instant::now();
-                run.outgoing.push_back(Output::Started);
-            }
+            kind::STARTED => run.begins(Instant::now()),
             kind::STDOUT | kind::STDERR => {
                 let (skipped, bytes) = frame.body.split_first_chunk()?;
                 let capture = if frame.kind == kind::STDOUT { &mut run.stdout } else { &mut run.stderr };
@@ -364,8 +425,13 @@ impl Task {
         let collected = self.collect(run.before).await;
         finished.artifacts = collected.artifacts;
         finished.notes.extend(collected.skipped);
-        finished.variables_lost |= std::mem::take(&mut self.lost);
-        finished.notes.splice(0..0, std::mem::take(&mut self.setup.notes));
+        // Of these two the model hears only that there was no sandbox: what it must know waits for the next result.
+        let untold = matches!(finished.outcome, Outcome::BackendLost { .. } | Outcome::SetupFailed { .. });
+        finished.variables_lost |= self.lost;
+        self.lost = finished.variables_lost && untold;
+        if !untold {
+            finished.notes.splice(0..0, std::mem::take(&mut self.setup.notes));
+        }
         let mut last = run.outgoing;
         for (capture, spool) in [(run.stdout, &mut finished.stdout_spool), (run.stderr, &mut finished.stderr_spool)] {
             let (text, path) = capture.finish();
@@ -382,49 +448,31 @@ impl Task {
         });
     }
 
-    /// The runner closed its end: by itself, or something killed it.
-    async fn runner_ended(&mut self) {
+    /// The runner is of no use any more, or it ended; then its last words say why.
+    async fn end_runner(&mut self, what: &str, why: Option<String>) {
         let Some(mut runner) = self.runner.take() else { return };
-        self.bury(&mut runner).await;
-        let why = runner.last_words().await;
-        self.end_lost("the Python runner ended unexpectedly", &why).await;
+        let at = Instant::now();
+        runner.bury(self.setup.scratch.path()).await;
+        let why = match why {
+            Some(why) => why,
+            None => runner.last_words().await,
+        };
+        self.end_all(what, &why, at).await;
     }
 
-    /// The runner is there and of no use.
-    async fn end_stuck(&mut self, why: &str) {
-        let Some(mut runner) = self.runner.take() else { return };
-        self.bury(&mut runner).await;
-        let late = self.run.as_ref().is_some_and(|run| Instant::now() >= run.deadline);
-        if late && let Some(run) = &self.run {
-            let outcome = if run.sent > 0 { Outcome::Cancelled } else { Outcome::TimeLimit };
-            let took_ms = u64::try_from(run.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let notes = vec![why.to_string()];
-            let lost = std::mem::take(&mut self.cells) > 0;
-            return self.finish(Finished { took_ms, notes, variables_lost: lost, ..Finished::new(outcome) }).await;
-        }
-        self.end_lost("the Python runner was replaced", why).await;
-    }
-
-    async fn end_lost(&mut self, what: &str, why: &str) {
+    /// What was asked of a runner that was lost at that moment ends with it.
+    async fn end_all(&mut self, what: &str, why: &str, at: Instant) {
         self.lost |= std::mem::take(&mut self.cells) > 0;
-        for reply in self.checks.drain(..) {
+        for reply in std::mem::take(&mut self.checks).into_values() {
             let _ = reply.send(Err(lost(what, why)));
         }
-        if let Some(run) = &self.run {
-            let failure = Failure::new(what, why, "run it again: a new one is started");
-            let took_ms = u64::try_from(run.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let outcome =
-                if run.sent > 0 { Outcome::Cancelled } else { Outcome::BackendLost { failure, missing: false } };
-            self.finish(Finished { took_ms, ..Finished::new(outcome) }).await;
-        }
-    }
-
-    /// Makes sure that a runner and everything below it is dead, before it is reaped and its number is free for others.
-    /// Looks through the process table: not on this thread.
-    async fn bury(&self, runner: &mut Runner) {
-        let (pid, folder) = (runner.pid, self.setup.scratch.path().to_path_buf());
-        let _ = tokio::task::spawn_blocking(move || kill_run(pid, &folder)).await;
-        let _ = timeout(CLOSE, runner.child.wait()).await;
+        let Some(run) = &self.run else { return };
+        let failure = Failure::new(what, why, "run it again: a new one is started");
+        let outcome = run.outcome(&failure, at);
+        let said = matches!(outcome, Outcome::BackendLost { .. });
+        let notes = if said { Vec::new() } else { vec![format!("{what}: {why}")] };
+        let took_ms = run.took_ms();
+        self.finish(Finished { took_ms, notes, ..Finished::new(outcome) }).await;
     }
 
     async fn close(mut self) {
@@ -432,15 +480,23 @@ impl Task {
             // It ends within a moment of its standard input unless something stopped it.
             runner.stdin = None;
             if timeout(CLOSE, runner.child.wait()).await.is_err() {
-                self.bury(&mut runner).await;
+                runner.bury(self.setup.scratch.path()).await;
             }
         }
-        self.end_lost("the sandbox was closed", "").await;
-        for (_, tx, _) in self.waiting.drain(..) {
+        self.end_all("the sandbox was closed", "", Instant::now()).await;
+        let scratch = self.setup.scratch;
+        let _ = tokio::task::spawn_blocking(move || scratch.close()).await;
+        // Whoever waits for the end waits for this.
+        self.inbox.close();
+        let mut waiting: Vec<_> = self.waiting.into_iter().map(|(_, tx, _)| tx).collect();
+        while let Ok(request) = self.inbox.try_recv() {
+            if let Request::Run { tx, .. } = request {
+                waiting.push(tx);
+            }
+        }
+        for tx in waiting {
             // Its channel is empty: there is room.
             let _ = tx.try_send(Output::Finished(Box::new(Finished::new(Outcome::Cancelled))));
         }
-        let scratch = self.setup.scratch;
-        let _ = tokio::task::spawn_blocking(move || scratch.close()).await;
     }
 }
