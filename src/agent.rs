@@ -105,6 +105,7 @@ pub async fn run(parts: Parts, mut commands: mpsc::Receiver<Command>, records: m
         effects: VecDeque::new(),
         activity: Activity::Idle,
         sandbox: None,
+        opener: None,
         started: Instant::now(),
         made: Vec::new(),
         seq: parts.log.next_seq(),
@@ -138,6 +139,8 @@ struct Agent {
     effects: VecDeque<Effect>,
     activity: Activity,
     sandbox: Option<Opening>,
+    /// The task that opens it.
+    opener: Option<tokio::task::AbortHandle>,
     started: Instant,
     /// Files the runs made, with the step that made each.
     made: Vec<(u32, Artifact)>,
@@ -182,8 +185,6 @@ enum Activity {
         run: Run,
         sandbox: Arc<dyn Sandbox>,
         output: mpsc::Receiver<Output>,
-        /// It waited for packages first.
-        waited: bool,
     },
 }
 
@@ -229,9 +230,11 @@ impl Agent {
     /// Winds up: what is under way is stopped and its end recorded.
     async fn end(mut self) {
         self.wind_up().await;
-        // One that is still opening is not waited for: it ends with its pipes.
+        // One that is still opening is given up, not waited for.
         if let Some(Ok(sandbox)) = self.sandbox.take().as_ref().and_then(|opening| opening.peek()) {
             sandbox.close().await;
+        } else if let Some(opener) = self.opener.take() {
+            opener.abort();
         }
         self.record(Event::SessionEnded { reason: "closed".into() }).await;
         let _ = self.log.close().await;
@@ -304,10 +307,11 @@ impl Agent {
         self.sandbox.take_if(|opening| matches!(opening.peek(), Some(Err(_))));
         let executor = &self.executor;
         let open = &self.open;
+        let opener = &mut self.opener;
         let opening = self.sandbox.get_or_insert_with(|| {
             let opening = executor.open(open.clone()).map(|r| r.map(Arc::from)).boxed().shared();
             // Polled in the background too, or it would not begin before it is waited for.
-            tokio::spawn(opening.clone());
+            *opener = Some(tokio::spawn(opening.clone()).abort_handle());
             opening
         });
         opening.clone()

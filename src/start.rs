@@ -11,6 +11,7 @@ use crate::cli::Common;
 use crate::config::Config;
 use crate::core::event::SessionInfo;
 use crate::error::{Error, Kind, Result};
+use crate::log::FILES_FOLDER;
 use crate::log::redact::Redactor;
 use crate::log::writer::LogWriter;
 use crate::model::connect::{self, Connected};
@@ -22,7 +23,7 @@ use crate::sandbox::packages::{self, Environment, Requirement, State};
 use crate::sandbox::profile::{self, Rows};
 use crate::sandbox::provision::{Provisioned, missing_text};
 use crate::sandbox::python::{self, Choice, Interpreter};
-use crate::sandbox::subprocess::SubprocessExecutor;
+use crate::sandbox::subprocess::{self, SubprocessExecutor};
 use crate::sandbox::{Executor, OpenRequest};
 
 /// Key sent where none is configured: local servers ignore it, and some clients of theirs insist on one.
@@ -140,7 +141,7 @@ fn assemble(p: Pieces<'_>) -> Result<Started> {
         })?),
     };
     let keep = match (log.folder(), &temporary) {
-        (Some(folder), _) => folder.join("files"),
+        (Some(folder), _) => folder.join(FILES_FOLDER),
         (None, Some(folder)) => folder.path().to_path_buf(),
         (None, None) => return Err(Error::new(Kind::Internal, "the session has no folder", "", "")),
     };
@@ -190,25 +191,24 @@ fn assemble(p: Pieces<'_>) -> Result<Started> {
     Ok(Started { parts, redactor, temporary })
 }
 
-/// Code nobody has read runs only where it cannot reach the person's files, unless they say otherwise.
+/// Code nobody has read runs only where it cannot reach the person's files, unless they say otherwise. Checked before
+/// anything is started or asked.
 fn check_executor(config: &Config, allow_unsandboxed: bool) -> Result<()> {
-    let hint = "`--executor subprocess --allow-unsandboxed` runs it with all your rights: only for code you would run yourself";
-    match config.sandbox.executor.as_str() {
-        "auto" if !allow_unsandboxed => Err(Error::new(
-            Kind::Sandbox,
-            "no usable sandbox",
-            "this version has no executor that isolates code from your files",
-            hint,
-        )),
-        "subprocess" if !allow_unsandboxed => Err(Error::new(
-            Kind::Approval,
-            "the executor subprocess needs your approval",
-            "it does not isolate: code that nobody has read could read and delete your files",
-            hint,
-        )),
-        "auto" | "subprocess" => Ok(()),
-        other => Err(Error::usage(format!("unknown executor '{other}'"), "", "executors: auto, subprocess")),
+    let isolates = match config.sandbox.executor.as_str() {
+        "auto" | "subprocess" => subprocess::capabilities().isolates(),
+        other => return Err(Error::usage(format!("unknown executor '{other}'"), "", "executors: auto, subprocess")),
+    };
+    if isolates || allow_unsandboxed {
+        return Ok(());
     }
+    let hint = "`--executor subprocess --allow-unsandboxed` runs it with all your rights: only for code you would run yourself";
+    Err(if config.sandbox.executor == "auto" {
+        let why = "this version has no executor that isolates code from your files";
+        Error::new(Kind::Sandbox, "no usable sandbox", why, hint)
+    } else {
+        let why = "it does not isolate: code that nobody has read could read and delete your files";
+        Error::new(Kind::Approval, "the executor subprocess needs your approval", why, hint)
+    })
 }
 
 fn requirements(config: &Config) -> Result<Vec<Requirement>> {

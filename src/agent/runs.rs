@@ -45,22 +45,15 @@ impl Agent {
         }
         let cell = Cell { number: run.cell, code: run.code.clone(), timeout_seconds: run.terms.timeout_seconds };
         let output = sandbox.run(cell);
-        self.activity = Activity::Running { run, sandbox, output, waited: false };
+        self.activity = Activity::Running { run, sandbox, output };
     }
 
     pub(super) async fn output(&mut self, output: Option<Output>) {
-        let Activity::Running { run, waited, .. } = &mut self.activity else { return };
+        let Activity::Running { run, .. } = &self.activity else { return };
         let step = run.step;
         match output {
-            Some(Output::Started) => {
-                if std::mem::take(waited) {
-                    self.note(NoteKind::Progress, "the packages are ready; running".into()).await;
-                }
-            }
-            Some(Output::Notice(kind, text)) => {
-                *waited |= kind == NoteKind::Progress;
-                self.note(kind, text).await;
-            }
+            Some(Output::Started) => {}
+            Some(Output::Notice(kind, text)) => self.note(kind, text).await,
             Some(Output::Text { stream, text, dropped }) => {
                 self.record(Event::RunOutput { step, stream, text, dropped }).await;
             }

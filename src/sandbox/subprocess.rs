@@ -34,30 +34,35 @@ pub struct SubprocessExecutor {
     pub python: PathBuf,
 }
 
+/// How far the limits hold, with any interpreter and policy.
+pub fn capabilities() -> Capabilities {
+    let root = nix::unistd::geteuid().is_root();
+    // Root may raise its own limits again and is not counted for processes.
+    let (rlimit, processes) = if root { (Hold::BestEffort, Hold::No) } else { (Hold::Enforced, Hold::BestEffort) };
+    Capabilities::from([
+        // Code may kill the supervisor and hide what it started.
+        (Limit::WallTime, Hold::BestEffort),
+        (Limit::CpuTime, Hold::BestEffort),
+        (Limit::CpuRate, Hold::No),
+        (Limit::Memory, Hold::BestEffort),
+        (Limit::Processes, processes),
+        (Limit::FileSize, rlimit),
+        (Limit::Scratch, Hold::No),
+        (Limit::OpenFiles, rlimit),
+        (Limit::Output, Hold::Enforced),
+        (Limit::Network, Hold::No),
+        (Limit::HostFiles, Hold::No),
+        (Limit::Kill, Hold::BestEffort),
+    ])
+}
+
 impl Executor for SubprocessExecutor {
     fn name(&self) -> &'static str {
         "subprocess"
     }
 
     fn capabilities(&self, _: &SecurityPolicy) -> Capabilities {
-        let root = nix::unistd::geteuid().is_root();
-        // Root may raise its own limits again and is not counted for processes.
-        let (rlimit, processes) = if root { (Hold::BestEffort, Hold::No) } else { (Hold::Enforced, Hold::BestEffort) };
-        Capabilities::from([
-            // Code may kill the supervisor and hide what it started.
-            (Limit::WallTime, Hold::BestEffort),
-            (Limit::CpuTime, Hold::BestEffort),
-            (Limit::CpuRate, Hold::No),
-            (Limit::Memory, Hold::BestEffort),
-            (Limit::Processes, processes),
-            (Limit::FileSize, rlimit),
-            (Limit::Scratch, Hold::No),
-            (Limit::OpenFiles, rlimit),
-            (Limit::Output, Hold::Enforced),
-            (Limit::Network, Hold::No),
-            (Limit::HostFiles, Hold::No),
-            (Limit::Kill, Hold::BestEffort),
-        ])
+        capabilities()
     }
 
     fn open(&self, request: OpenRequest) -> BoxFuture<'static, Result<Box<dyn Sandbox>, SetupError>> {
