@@ -10,7 +10,6 @@ use crate::core::{numbers, prompt};
 
 impl Session {
     pub(super) fn model_replied(&mut self, reply: &Reply) -> Vec<Effect> {
-        let mode = self.mode();
         if let Some(usage) = reply.usage {
             self.fit.calibrate(usage);
         }
@@ -20,12 +19,17 @@ impl Session {
             let answer = if reply.text.trim().is_empty() { turn.last_said.clone() } else { reply.text.clone() };
             return vec![end(TurnStatus::StepLimit, answer, !turn.open.is_empty())];
         }
-        if reply.calls.is_empty() {
-            return match &reply.problem {
-                Some(problem) => self.unusable_reply(reply, problem),
-                None => self.answered(reply),
-            };
+        match (&reply.calls[..], &reply.problem) {
+            ([], Some(problem)) => self.unusable_reply(reply, problem),
+            ([], None) => self.answered(reply),
+            ([_, ..], _) => self.calls_came(reply),
         }
+    }
+
+    /// Sorts the calls of a reply: quotations and too many are answered at once, the rest is proposed.
+    fn calls_came(&mut self, reply: &Reply) -> Vec<Effect> {
+        let mode = self.mode();
+        let Some(turn) = &self.turn else { return Vec::new() };
         let mut calls = reply.calls.clone();
         // Ids are made here and differ; those of a log from elsewhere may not.
         let mut seen = BTreeSet::new();
