@@ -374,7 +374,13 @@ impl Agent {
                 }))
                 .await;
             }
-            Happened::BatchDue => self.flush_batch().await,
+            Happened::BatchDue => {
+                if let Activity::Thinking { batch, .. } = &mut self.activity
+                    && let Some(event) = batch.take_words()
+                {
+                    self.record(event).await;
+                }
+            }
             Happened::Gated(Ok(reply)) => {
                 self.activity = Activity::Idle;
                 self.record(Event::ModelReplied(Box::new(reply))).await;

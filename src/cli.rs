@@ -7,6 +7,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{Config, Sources};
 use crate::error::{Error, Result};
 
+/// Longest time that can be asked for, seconds: a week.
+const MAX_SECONDS: u64 = 604_800;
+
 /// Ask a question about data; a language model writes Python, a sandbox runs it, failures are repaired.
 #[derive(Debug, Parser)]
 #[command(name = "sandscript", version, max_term_width = 100, arg_required_else_help = true, args_override_self = true)]
@@ -52,7 +55,7 @@ pub struct Exec {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Stop after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     pub deadline: Option<u64>,
     /// Times failed code is sent back to the model, per step
     #[arg(long, value_name = "N")]
@@ -123,7 +126,8 @@ pub struct Common {
     #[arg(long, global = true, value_name = "PATH", help_heading = "Common options")]
     pub data: Vec<PathBuf>,
     /// Time limit of a run, seconds
-    #[arg(long, global = true, value_name = "SECONDS", help_heading = "Common options")]
+    #[arg(long, global = true, value_name = "SECONDS", help_heading = "Common options",
+        value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     pub timeout: Option<u64>,
     /// Memory limit of a run, such as `512M` or `1G`
     #[arg(long, global = true, value_name = "SIZE", help_heading = "Common options")]

@@ -4,7 +4,7 @@
 //! read from the working folder.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -12,6 +12,7 @@ use toml::{Table, Value};
 use crate::core::event::Mode;
 use crate::core::policy::SecurityPolicy;
 use crate::error::{Error, Result};
+use crate::places::read_text;
 
 /// Largest configuration file read, bytes: real ones have a few KiB.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -171,6 +172,9 @@ impl Config {
             let profile = profile_table(&table, name)?;
             merge(&mut table, Table::from_iter([("policy".to_string(), Value::Table(profile))]));
         }
+        if let Some(name) = unknown_variable(&table, &sources.environment) {
+            return Err(bad(&format!("unknown key {name}"), "environment variable"));
+        }
         for (key, text) in environment_settings(&table, &sources.environment) {
             let origin = format!("environment variable {}", variable(&key));
             apply(&mut table, &key, &text, &origin)?;
@@ -239,7 +243,7 @@ fn read_file(sources: &Sources) -> Result<Option<(PathBuf, String)>> {
         (None, Some(path)) => (path, false),
         (None, None) => return Ok(None),
     };
-    match read_bounded(path) {
+    match read_text(path, MAX_FILE_BYTES) {
         Ok(text) => Ok(Some((path.clone(), text))),
         Err(e) if !must && e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::usage(
@@ -248,13 +252,6 @@ fn read_file(sources: &Sources) -> Result<Option<(PathBuf, String)>> {
             "`sandscript config init` writes one with every key",
         )),
     }
-}
-
-fn read_bounded(path: &Path) -> std::io::Result<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// A layer that holds known keys only.
@@ -324,6 +321,18 @@ fn environment_settings(table: &Table, environment: &[(String, String)]) -> Vec<
         }
     }
     found
+}
+
+/// A variable that looks like a setting and is none: `SANDSCRIPT_` and a section, but no key of it.
+fn unknown_variable<'a>(table: &Table, environment: &'a [(String, String)]) -> Option<&'a str> {
+    let is_setting = |name: &str| {
+        let sections = table.iter().filter(|(section, _)| *section != "profiles");
+        sections.filter_map(|(section, keys)| Some((section, keys.as_table()?))).any(|(section, keys)| {
+            name.starts_with(&format!("{}_", variable(section)))
+                && !keys.keys().any(|key| name == variable(&format!("{section}.{key}")))
+        })
+    };
+    environment.iter().map(|(name, _)| name.as_str()).find(|name| is_setting(name))
 }
 
 /// Sets one key from text, read as TOML of the kind the default has.
@@ -424,6 +433,15 @@ mod tests {
         assert!(why(&s).contains("SANDSCRIPT_POLICY_TIMEOUT_SECONDS"), "{}", why(&s));
         let s = Sources { file: Some("/nowhere/config.toml".into()), ..Sources::default() };
         assert!(why(&s).contains("/nowhere/config.toml"), "{}", why(&s));
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_an_error_and_a_key_is_none() {
+        let with = |name: &str| Sources { environment: vec![(name.into(), "5".into())], ..Sources::default() };
+        assert!(why(&with("SANDSCRIPT_POLICY_TIMEOUT_SECOND")).contains("SANDSCRIPT_POLICY_TIMEOUT_SECOND"));
+        for fine in ["SANDSCRIPT_API_KEY", "SANDSCRIPT_TEST_PYTHON", "POLICY_X"] {
+            assert!(Config::load(&with(fine)).is_ok(), "{fine}");
+        }
     }
 
     #[test]

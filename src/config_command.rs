@@ -8,12 +8,13 @@ use crate::config::Config;
 use crate::core::clean::Clean;
 use crate::error::{Error, Kind, Result};
 use crate::places::Places;
+use crate::printer::print_now;
 
 /// Runs the command.
 pub fn run(command: &ConfigCommand, common: &Common, places: &Places) -> Result<()> {
     let file = common.config.as_ref().unwrap_or(&places.config_file);
-    match command {
-        ConfigCommand::Path => print(&format!("{}\n", file.display())),
+    let _read = match command {
+        ConfigCommand::Path => print_now(&Clean::text(&format!("{}\n", file.display())).into_string())?,
         ConfigCommand::Show => {
             let config = common.load(places.variables.clone(), Some(places.config_file.clone()))?;
             let text = toml::to_string_pretty(&config).map_err(|e| {
@@ -24,13 +25,13 @@ pub fn run(command: &ConfigCommand, common: &Common, places: &Places) -> Result<
                     "this is a bug; please report it",
                 )
             })?;
-            print(&text);
+            print_now(&Clean::text(&text).into_string())?
         }
         ConfigCommand::Init => {
             init(file)?;
-            print(&format!("wrote {}\n", file.display()));
+            print_now(&Clean::text(&format!("wrote {}\n", file.display())).into_string())?
         }
-    }
+    };
     Ok(())
 }
 
@@ -50,9 +51,4 @@ fn init(file: &std::path::Path) -> Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let mut created = options.write(true).create_new(true).mode(0o600).open(file).map_err(failed)?;
     created.write_all(Config::example().as_bytes()).map_err(failed)
-}
-
-fn print(text: &str) {
-    // A reader that went away is no error of ours.
-    let _ = std::io::stdout().write_all(Clean::text(text).as_str().as_bytes());
 }

@@ -7,7 +7,7 @@ use clap::Parser;
 use sandscript::cli::{Cli, Command};
 use sandscript::error::{Error, Kind, Result};
 use sandscript::places::Places;
-use sandscript::{config_command, exec, sandbox, sessions, show};
+use sandscript::{config_command, exec, printer, sandbox, sessions, show};
 
 fn main() -> ExitCode {
     sandbox::process::harden_process();
@@ -29,7 +29,15 @@ fn main() -> ExitCode {
 /// Help and version are printed and end well; the rest is a usage error.
 fn usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
-    if error.use_stderr() { ExitCode::from(Kind::Usage.exit_code()) } else { ExitCode::SUCCESS }
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if arguments.iter().any(|a| a == "exec") && arguments.iter().any(|a| a == "--json") {
+        let what = Error::usage("bad arguments", error.kind().to_string(), "");
+        let _ = printer::print_now(&exec::last_line(&what, 0, 0));
+    }
+    ExitCode::from(Kind::Usage.exit_code())
 }
 
 fn run(cli: &Cli) -> Result<()> {

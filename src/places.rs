@@ -1,5 +1,7 @@
 //! Where things are on this machine, and the environment, read once at the start.
 
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
@@ -30,6 +32,12 @@ impl Places {
         let base = etcetera::choose_base_strategy().map_err(|e| {
             Error::new(Kind::Usage, "the home folder is not known", e.to_string(), "set HOME to an absolute path")
         })?;
+        let folders = [base.home_dir().to_path_buf(), base.data_dir(), base.cache_dir(), base.config_dir()];
+        if let Some(relative) = folders.iter().find(|f| !f.is_absolute()) {
+            let why = "nothing is read from or kept below the working folder";
+            let hint = "set HOME and the XDG folders to absolute paths";
+            return Err(Error::usage(format!("the folder {} is not absolute", relative.display()), why, hint));
+        }
         let variables = std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
         Ok(Self {
             data: base.data_dir().join("sandscript"),
@@ -62,4 +70,16 @@ pub fn working_folder(given: Option<&Path>) -> Result<PathBuf> {
         return Err(Error::usage(format!("cannot use {}", folder.display()), "it is no folder", hint));
     }
     Ok(absolute)
+}
+
+/// Reads a small text file the person named: a regular file, since a pipe could be waited for without end.
+pub fn read_text(path: &Path, max: u64) -> std::io::Result<String> {
+    let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    file.take(max).read_to_string(&mut text)?;
+    Ok(text)
 }

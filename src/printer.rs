@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{Error, Kind, Result};
 
 /// Lines between us and the thread.
 const CHANNEL: usize = 16;
@@ -16,7 +17,7 @@ const ROOM: usize = 64;
 /// Standard output. A reader that went away is no error of ours: what is left is dropped.
 pub struct Printer {
     lines: Option<mpsc::Sender<String>>,
-    done: Option<oneshot::Receiver<()>>,
+    done: Option<oneshot::Receiver<std::io::Result<()>>>,
     waiting: VecDeque<String>,
 }
 
@@ -27,12 +28,11 @@ impl Printer {
         let (tell, done) = oneshot::channel();
         std::thread::spawn(move || {
             let mut out = std::io::stdout();
-            while let Some(line) = queue.blocking_recv() {
-                if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
-                    break;
-                }
+            let mut result = Ok(());
+            while let (Some(line), true) = (queue.blocking_recv(), result.is_ok()) {
+                result = out.write_all(line.as_bytes()).and_then(|()| out.flush());
             }
-            let _ = tell.send(());
+            let _ = tell.send(result);
         });
         Self { lines: Some(lines), done: Some(done), waiting: VecDeque::new() }
     }
@@ -65,21 +65,27 @@ impl Printer {
         }
     }
 
-    /// Waits until everything is printed, for `limit` at most.
-    pub async fn finish(&mut self, limit: Option<Duration>) {
-        let all = async {
-            while self.waits() {
-                self.pass_on().await;
-            }
-            self.lines = None;
-            if let Some(done) = self.done.take() {
-                let _ = done.await;
-            }
-        };
-        match limit {
-            Some(limit) => drop(tokio::time::timeout(limit, all).await),
-            None => all.await,
+    /// Waits until everything is printed.
+    pub async fn finish(&mut self) -> std::io::Result<()> {
+        while self.waits() {
+            self.pass_on().await;
         }
+        self.lines = None;
+        let Some(done) = self.done.take() else { return Ok(()) };
+        match done.await {
+            Ok(Err(e)) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Prints at once; false when nobody reads any more.
+pub fn print_now(text: &str) -> Result<bool> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(Error::new(Kind::Internal, "cannot write to standard output", e.to_string(), "free space there")),
     }
 }
 

@@ -19,8 +19,8 @@ const QUIET: Duration = Duration::from_millis(300);
 /// Bytes of a token, for the count while the model writes.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Longest line drawn again, characters: longer ones would wrap and could not be erased.
-const WIDTH: usize = 78;
+/// Longest line drawn again, characters.
+const WIDTH: usize = 160;
 
 /// The view on standard error.
 pub struct Progress {
@@ -158,7 +158,8 @@ impl Progress {
         }
         text.push_str(" · Ctrl-C stops");
         let text: String = Clean::line(&text).to_string().chars().take(WIDTH).collect();
-        let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+        // Without line wrap, or a line longer than the terminal is wide could not be erased.
+        let _ = write!(std::io::stderr(), "\r\x1b[K\x1b[?7l{text}\x1b[?7h");
         self.drawn = true;
     }
 }

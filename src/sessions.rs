@@ -1,7 +1,5 @@
 //! `sandscript sessions`: the list of sessions, and one of them as text.
 
-use std::io::Write;
-
 use serde_json::json;
 
 use crate::cli::Sessions;
@@ -12,6 +10,7 @@ use crate::log::line;
 use crate::log::list::{self, SessionSummary, State};
 use crate::log::reader::{Entry, Reader};
 use crate::places::Places;
+use crate::printer::print_now;
 use crate::show;
 
 /// Runs the command.
@@ -20,10 +19,10 @@ pub fn run(command: &Sessions, places: &Places) -> Result<()> {
         Sessions::List { limit, json } => {
             let mut sessions = list::list(&places.data).take(*limit).peekable();
             if sessions.peek().is_none() && !json {
-                print("no sessions yet\n");
+                print_now("no sessions yet\n")?;
             }
             for session in sessions {
-                if !print(&if *json { json_line(&session) } else { text_line(&session) }) {
+                if !print_now(&if *json { json_line(&session) } else { text_line(&session) })? {
                     break;
                 }
             }
@@ -44,7 +43,7 @@ fn show_session(name: &str, json: bool, places: &Places) -> Result<()> {
             (Entry::Unknown { line, .. }, true) => format!("{}\n", Clean::line(line)),
             (Entry::Unknown { kind, .. }, false) => format!("· a record of the unknown type {}\n", Clean::line(kind)),
         };
-        if !print(&text) {
+        if !print_now(&text)? {
             return Ok(());
         }
     }
@@ -53,10 +52,10 @@ fn show_session(name: &str, json: bool, places: &Places) -> Result<()> {
         return Ok(());
     }
     if let Some(step) = report.open_run {
-        print(&format!("\nstep {step} was interrupted by a crash; its end is not known\n"));
+        print_now(&format!("\nstep {step} was interrupted by a crash; its end is not known\n"))?;
     }
     for warning in &report.warnings {
-        print(&format!("warning: {}\n", Clean::line(warning)));
+        print_now(&format!("warning: {}\n", Clean::line(warning)))?;
     }
     Ok(())
 }
@@ -82,9 +81,4 @@ fn json_line(s: &SessionSummary) -> String {
         "path": s.path.display().to_string(),
     });
     format!("{value}\n")
-}
-
-/// False when nobody reads any more.
-fn print(text: &str) -> bool {
-    std::io::stdout().write_all(text.as_bytes()).is_ok()
 }

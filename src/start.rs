@@ -15,8 +15,9 @@ use crate::log::FILES_FOLDER;
 use crate::log::redact::Redactor;
 use crate::log::writer::LogWriter;
 use crate::model::connect::{self, Connected};
+use crate::model::endpoint::Endpoint;
 use crate::model::secret::Secret;
-use crate::places::{Places, working_folder};
+use crate::places::{Places, read_text, working_folder};
 use crate::sandbox::convert;
 use crate::sandbox::inputs::{self, Inputs};
 use crate::sandbox::packages::{self, Environment, Requirement, State};
@@ -60,6 +61,7 @@ pub async fn open(options: &Options<'_>, places: &Places, progress: &mut dyn FnM
     config.agent.max_retries = options.max_retries.unwrap_or(config.agent.max_retries);
     let folder = working_folder(options.common.folder.as_deref())?;
     check_executor(&config, options.allow_unsandboxed)?;
+    Endpoint::parse(&config.model.base_url).map_err(|failed| Error { kind: Kind::Usage, failure: failed.failure })?;
     let requirements = requirements(&config)?;
     // Relative to where the person typed it, whatever -C says.
     let data: Vec<_> =
@@ -242,22 +244,15 @@ async fn connect(config: &Config, places: &Places) -> Result<Connected> {
 
 /// The configured key: environment first, then file.
 fn key(config: &Config, places: &Places) -> Result<Option<String>> {
-    use std::io::Read;
     if let Some(key) = places.variable(&config.model.key_env).filter(|k| !k.trim().is_empty()) {
         return Ok(Some(key.trim().to_string()));
     }
     if config.model.key_file.is_empty() {
         return Ok(None);
     }
-    let mut text = String::new();
-    let read =
-        std::fs::File::open(&config.model.key_file).and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
-    read.map_err(|e| {
-        Error::usage(
-            format!("cannot read the key file {}", config.model.key_file),
-            e.to_string(),
-            "check model.key_file",
-        )
+    let text = read_text(Path::new(&config.model.key_file), MAX_KEY_BYTES).map_err(|e| {
+        let what = format!("cannot read the key file {}", config.model.key_file);
+        Error::usage(what, e.to_string(), "check model.key_file")
     })?;
     Ok(Some(text.trim().to_string()).filter(|t| !t.is_empty()))
 }

@@ -520,3 +520,80 @@ fn a_question_from_a_pipe_can_be_interrupted() {
     assert_eq!(wait(&mut child, Duration::from_secs(20)).code(), Some(130));
     drop(pipe);
 }
+
+#[test]
+fn where_the_answer_goes_is_checked_before_anything_is_asked() {
+    let m = Machine::new();
+    m.write("in.csv", "a\n1\n");
+    let server = Server::chat(vec![]);
+    m.run(&server, &["-o", "/nowhere/answer.txt", "q"]).failed(2, &["/nowhere/answer.txt", "hint:"]);
+    m.run(&server, &["-o", ".", "q"]).failed(2, &["folder", "hint:"]);
+    m.run(&server, &["-o", "in.csv", "q"]).failed(2, &["input files", "hint:"]);
+    assert!(server.chats().is_empty());
+    assert_eq!(std::fs::read_to_string(m.path("work/in.csv")).unwrap(), "a\n1\n");
+}
+
+#[test]
+fn an_answer_that_cannot_be_printed_is_an_error() {
+    let m = Machine::new();
+    let server = Server::chat(vec![Say::text("hi")]);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let ran = Ran(m.exec(&server, &["hello"]).stdout(full).output().unwrap());
+    ran.failed(1, &["standard output", "hint:"]);
+}
+
+#[test]
+fn pipes_in_place_of_files_are_not_waited_for() {
+    let m = Machine::new();
+    let pipe = m.path("work/pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let pipe = pipe.to_str().unwrap();
+    let server = Server::chat(vec![]);
+    m.run(&server, &["--config", pipe, "q"]).failed(2, &["pipe", "hint:"]);
+    m.run(&server, &["-c", &format!("model.key_file={pipe}"), "q"]).failed(2, &["pipe", "hint:"]);
+}
+
+#[test]
+fn nothing_lives_below_the_working_folder() {
+    let m = Machine::new();
+    for (name, value) in [("HOME", "home"), ("XDG_DATA_HOME", "data")] {
+        let ran = Ran(m.bare(&["config", "show"]).env(name, value).output().unwrap());
+        // A relative XDG folder counts as not set.
+        if name == "HOME" {
+            ran.failed(2, &["not absolute", "hint:"]);
+        }
+        assert!(!m.path("work/data").exists());
+    }
+}
+
+#[test]
+fn bad_arguments_end_with_a_record_too() {
+    let m = Machine::new();
+    for arguments in
+        [&["exec", "--json", "--badflag", "q"][..], &["exec", "--json", "--deadline", "99999999999999999999", "q"]]
+    {
+        let ran = Ran(m.bare(arguments).output().unwrap());
+        assert_eq!(ran.code(), 2, "{}", ran.err());
+        assert_eq!(ran.records().last().unwrap()["type"], "turn_ended");
+    }
+    let server = Server::chat(vec![Say::call("1/0"), Say::text("no")]);
+    assert_eq!(m.run(&server, &["--max-retries", "4294967295", "q"]).code(), 0);
+}
+
+#[test]
+fn a_key_that_streams_in_pieces_is_in_no_record() {
+    let m = Machine::new();
+    let key = "my-very-secret-key-123";
+    let mut reply = Exchange::on("POST /v1/chat/completions").header("content-type", "text/event-stream");
+    for c in format!("the key is {key} indeed").chars() {
+        let chunk =
+            serde_json::json!({"choices": [{"index": 0, "delta": {"content": c.to_string()}, "finish_reason": null}]});
+        reply = reply.body(format!("data: {chunk}\n\n")).piece(Piece::Pause(Duration::from_millis(35)));
+    }
+    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let server = Server::chat(vec![Say::Reply(reply.body(end))]);
+    let ran = Ran(m.exec(&server, &["--json", "q"]).env("SANDSCRIPT_API_KEY", key).output().unwrap());
+    let streamed: String = of(&ran.records(), "model_delta").iter().map(|r| r["text"].as_str().unwrap()).collect();
+    assert!(streamed.contains("the key is") && !streamed.contains(key), "{streamed}");
+    assert!(of(&ran.records(), "model_delta").len() > 2, "it still streams: {streamed}");
+}

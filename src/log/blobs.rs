@@ -70,11 +70,11 @@ impl Blobs {
 
 fn read_capped(path: &Path, max: u64) -> std::io::Result<Vec<u8>> {
     let file = super::open_untrusted(OpenOptions::new().read(true), path)?;
-    let mut bytes = Vec::new();
-    file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > max {
+    if file.metadata()?.len() > max {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("larger than {max} bytes")));
     }
+    let mut bytes = Vec::new();
+    file.take(max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -68,7 +68,8 @@ pub fn find(data_dir: &Path, name: &str) -> Result<PathBuf, Failure> {
     let all = folders(data_dir);
     if name == "last" {
         let none = || Failure::new("there is no session yet", "", "ask something first: sandscript exec PROMPT");
-        return all.into_iter().next().ok_or_else(none);
+        // The newest that can be read, which is the first of a list.
+        return all.into_iter().find(|folder| summary(folder).is_some()).ok_or_else(none);
     }
     let mut found: Vec<PathBuf> = all.into_iter().filter(|f| !name.is_empty() && id_of(f).starts_with(name)).collect();
     if found.len() > 1 {

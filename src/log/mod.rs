@@ -60,7 +60,7 @@ fn disk_failure(what: &str, path: &Path, error: &io::Error) -> Failure {
         }
         io::ErrorKind::PermissionDenied => format!("check owner and permissions of {place}"),
         io::ErrorKind::ReadOnlyFilesystem => "point XDG_DATA_HOME at a folder that can be written".into(),
-        _ => String::new(),
+        _ => "choose another place with XDG_DATA_HOME, or keep no log with --ephemeral".into(),
     };
     Failure::new(format!("{what} {}", path.display()), error.to_string(), hint)
 }

@@ -17,6 +17,9 @@ use crate::core::event::{Event, Failure, Record, SCHEMA_VERSION};
 /// Warnings that are kept word for word; the others are only counted.
 const MAX_WARNINGS: usize = 20;
 
+/// Bytes of blobs read for one log, in all: honest ones hold a few large tables and texts.
+const MAX_BLOB_BYTES: u64 = 256 * 1024 * 1024;
+
 /// A good line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
@@ -62,6 +65,8 @@ pub struct Report {
 pub struct Reader<R> {
     input: R,
     blobs: Option<Blobs>,
+    /// What may still be read from blobs: a small log can name a large one on every line.
+    blob_bytes_left: u64,
     line: Vec<u8>,
     /// Bytes of the input taken so far.
     offset: u64,
@@ -87,7 +92,17 @@ impl<R: BufRead> Reader<R> {
     /// Reads a log from anywhere. Without `blobs` a record that is kept as a blob is [`Entry::Unknown`].
     pub fn new(input: R, blobs: Option<Blobs>) -> Self {
         let report = Report::default();
-        Self { input, blobs, line: Vec::new(), offset: 0, number: 0, bad_before: false, ended: false, report }
+        Self {
+            input,
+            blobs,
+            blob_bytes_left: MAX_BLOB_BYTES,
+            line: Vec::new(),
+            offset: 0,
+            number: 0,
+            bad_before: false,
+            ended: false,
+            report,
+        }
     }
 
     /// What was found so far; whole once the iterator has ended.
@@ -184,8 +199,9 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn event_from_blob(&mut self, name: &str, seq: u64) -> Option<Event> {
-        let failure = match self.blobs.as_ref()?.get(name, line::MAX_RECORD) {
+        let failure = match self.blobs.as_ref()?.get(name, line::MAX_RECORD.min(self.blob_bytes_left)) {
             Ok(bytes) => {
+                self.blob_bytes_left -= bytes.len() as u64;
                 let whole = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
                 let same = line::envelope(whole).is_ok_and(|inner| inner.seq == seq && inner.blob.is_none());
                 return line::event(whole).filter(|_| same);

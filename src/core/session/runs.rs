@@ -180,7 +180,7 @@ impl Session {
     }
 
     pub(super) fn failed(&mut self, running: &Running, finished: &RunFinished) -> Vec<Effect> {
-        let max_runs = 1 + self.max_retries();
+        let max_runs = self.max_retries().saturating_add(1);
         let (step, error) = (running.proposal.step, error_line(running, finished));
         let Some(turn) = &mut self.turn else { return Vec::new() };
         let failure = (normalised(&running.code), error.clone());
