@@ -68,8 +68,9 @@ pub fn find(data_dir: &Path, name: &str) -> Result<PathBuf, Failure> {
     let all = folders(data_dir);
     if name == "last" {
         let none = || Failure::new("there is no session yet", "", "ask something first: sandscript exec PROMPT");
-        // The newest that can be read, which is the first of a list.
-        return all.into_iter().find(|folder| summary(folder).is_some()).ok_or_else(none);
+        // A program that was killed at its start leaves a folder without a record.
+        let begun = |folder: &PathBuf| Reader::open(folder).is_ok_and(|mut log| log.next().is_some());
+        return all.into_iter().find(begun).ok_or_else(none);
     }
     let mut found: Vec<PathBuf> = all.into_iter().filter(|f| !name.is_empty() && id_of(f).starts_with(name)).collect();
     if found.len() > 1 {
@@ -354,8 +355,9 @@ mod tests {
         assert!(find(data.path(), "last").unwrap_err().hint.contains("exec"));
         let old = add(data.path(), "20251231-235959-ffffff", b"");
         let one = add(data.path(), "20261130-200512-a1b2c3", b"");
-        let two = add(data.path(), "20261130-200513-000000", b"");
-        assert_eq!(find(data.path(), "last").unwrap(), two);
+        let two = add(data.path(), "20261130-200513-000000", lines([said("x")]).as_bytes());
+        add(data.path(), "20261201-000000-000000", b"");
+        assert_eq!(find(data.path(), "last").unwrap(), two, "an empty log is passed over");
         assert_eq!(find(data.path(), "2025").unwrap(), old);
         assert_eq!(find(data.path(), "20261130-200512-a1b2c3").unwrap(), one);
         let many = find(data.path(), "20261130").unwrap_err();
