@@ -4,11 +4,12 @@
 //! Ollama's native interface. Everything is decoded into plain JSON values and picked apart field by field, because real
 //! servers leave out, rename and retype all of them. Three rules hold: an error anywhere is looked for before an answer; a
 //! stream without its end is a failure and never an answer; and a piece that cannot be read makes the whole reply one,
-//! because code with a hole is code the model did not write.
+//! because code with a hole is code the model did not write. Only what is known to carry nothing is passed over.
 
 use serde_json::Value;
 
 use self::calls::Calls;
+use self::decode::{decode, is_sign_of_life};
 use self::repeat::Repeats;
 use self::screen::Screen;
 use self::think::{Sorted, Think};
@@ -21,6 +22,7 @@ pub use self::assemble::nine_char_id;
 
 mod assemble;
 mod calls;
+mod decode;
 mod fields;
 mod peek;
 mod repeat;
@@ -35,6 +37,12 @@ const MAX_BLANK_AFTER_CALL: usize = 8;
 
 /// How often the words are looked through for complete calls; each time costs their length.
 const MAX_BLANK_CHECKS: u32 = 16;
+
+/// The mark of servers behind which nothing follows.
+const NOTHING_FOLLOWS: &str = "[DONE]";
+
+/// Why a reply with a hole is none.
+const UNREADABLE: &str = "the server sent a piece that cannot be read";
 
 /// Marks of chat templates that leak into the end of a reply.
 const END_MARKS: [&str; 7] =
@@ -61,7 +69,8 @@ pub struct ReplyBuilder {
     speed: Option<f64>,
     finish: String,
     stop: Stop,
-    /// Lines that are no payload of their own: perhaps a body that was not streamed.
+    /// What could not be read, as far as it is not known to carry nothing: perhaps a body over several lines. It is a
+    /// failure once more of the reply comes behind it.
     stray: String,
     /// A message was seen, so that this is a chat reply at all.
     answered: bool,
@@ -122,14 +131,7 @@ impl ReplyBuilder {
             SseItem::Comment => {}
             SseItem::TooLong => self.fail("the server sent a piece larger than any reply"),
             SseItem::Event { event, data } => self.event(event, data, &mut out),
-            SseItem::Bare(line) => match serde_json::from_str(line) {
-                Ok(value @ (Value::Object(_) | Value::Array(_))) => self.value("", &value, &mut out),
-                _ if self.stray.len() + line.len() > MAX_REPLY_BYTES => self.fail("the server sends no events"),
-                _ => {
-                    self.stray.push_str(line);
-                    self.stray.push('\n');
-                }
-            },
+            SseItem::Bare(line) => self.bare(line, &mut out),
         }
         out
     }
@@ -138,8 +140,8 @@ impl ReplyBuilder {
     pub fn body(&mut self, text: &str) -> Vec<(Channel, String)> {
         let mut out = Vec::new();
         let trimmed = text.trim_start_matches('\u{feff}').trim();
-        match serde_json::from_str(trimmed) {
-            Ok(value @ (Value::Object(_) | Value::Array(_))) => {
+        match decode(trimmed) {
+            Some(value @ (Value::Object(_) | Value::Array(_))) => {
                 self.value("", &value, &mut out);
                 self.end();
             }
@@ -190,46 +192,98 @@ impl ReplyBuilder {
         Ok(self.assemble())
     }
 
-    /// Lines that were no payload: a body that was not streamed, a page of a proxy, or the rest of something broken.
+    /// Takes what could not be read by itself, at the end: a body that was not streamed, a page of a proxy, or the rest of
+    /// something broken.
     fn take_stray(&mut self) {
         let stray = std::mem::take(&mut self.stray);
-        if stray.trim().is_empty() || self.failure.is_some() || self.complete() {
+        let stray = stray.trim();
+        if stray.is_empty() || self.complete() {
             return;
         }
-        match serde_json::from_str(stray.trim()) {
-            Ok(value) if !self.answered => {
-                self.value("", &value, &mut Vec::new());
-                self.end();
-            }
-            _ if !self.answered => self.failure = Some(errors::in_stream(stray.trim())),
-            _ if stray.trim_start().starts_with('{') => self.fail("the server sent a piece that cannot be read"),
-            _ => {}
+        let value = decode(stray);
+        if let Some(value) = value.as_ref().filter(|_| !self.answered) {
+            self.value("", value, &mut Vec::new());
+            self.end();
+        } else if let Some(error) = value.and_then(|value| fields::error("", &value)) {
+            self.failure = Some(errors::in_stream(&error));
+        } else if !self.answered && !stray.starts_with('{') {
+            self.failure = Some(errors::in_stream(stray));
+        } else if self.stop == Stop::No {
+            self.fail(UNREADABLE);
         }
+    }
+
+    /// Takes a line that is no field of an event.
+    fn bare(&mut self, line: &str, out: &mut Vec<(Channel, String)>) {
+        let trimmed = line.trim();
+        if trimmed.starts_with(NOTHING_FOLLOWS) || is_sign_of_life(trimmed) {
+            return self.event("", trimmed, out);
+        }
+        // Lines of a body over several lines belong to it, even where one of them is a value.
+        let in_body = !self.answered && self.stray.starts_with(['{', '[']);
+        match decode(trimmed) {
+            Some(value @ (Value::Object(_) | Value::Array(_))) if !in_body => self.value("", &value, out),
+            Some(_) | None => self.keep_stray(trimmed),
+        }
+    }
+
+    fn keep_stray(&mut self, text: &str) {
+        if self.stray.len() + text.len() > MAX_REPLY_BYTES {
+            return self.fail("the server sends no events");
+        }
+        self.stray.push_str(text);
+        self.stray.push('\n');
     }
 
     fn event(&mut self, event: &str, data: &str, out: &mut Vec<(Channel, String)>) {
         let trimmed = data.trim();
-        if trimmed.starts_with("[DONE]") {
+        if trimmed.starts_with(NOTHING_FOLLOWS) {
+            self.take_stray();
             self.stop = Stop::Done;
             return;
         }
-        match serde_json::from_str(trimmed) {
-            Ok(value) => self.value(event, &value, out),
-            Err(_) if event == "error" => self.failure = Some(errors::in_stream(trimmed)),
-            // Words between events are keep-alives; half of a payload is a hole in the reply.
-            Err(_) if trimmed.starts_with(['{', '[']) => self.fail("the server sent a piece that cannot be read"),
-            Err(_) => {}
+        match decode(trimmed) {
+            Some(value) => self.value(event, &value, out),
+            None if event == "error" => self.failure = Some(errors::in_stream(trimmed)),
+            None if is_sign_of_life(trimmed) => {}
+            // Some send the time with it.
+            None if is_sign_of_life(event) && !event.is_empty() && !trimmed.contains(['{', '[', '"']) => {}
+            None => self.unreadable(trimmed),
         }
     }
 
+    /// A piece that cannot be read is a hole in the reply, unless the server said before that the reply is over.
+    fn unreadable(&mut self, text: &str) {
+        if self.stop == Stop::No { self.fail(UNREADABLE) } else { self.keep_stray(text) }
+    }
+
     fn value(&mut self, event: &str, value: &Value, out: &mut Vec<(Channel, String)>) {
-        let value = match value {
-            Value::Array(items) => items.first().unwrap_or(value),
-            other => other,
-        };
+        match value {
+            Value::Object(_) => self.object(event, value, out),
+            Value::Array(items) => {
+                for item in items {
+                    if !self.complete() {
+                        self.value(event, item, out);
+                    }
+                }
+            }
+            Value::Null => {}
+            Value::String(text) if is_sign_of_life(text) => {}
+            Value::String(_) | Value::Number(_) | Value::Bool(_) => match event {
+                "error" => self.failure = Some(errors::in_stream(&value.to_string())),
+                _ if is_sign_of_life(event) && !event.is_empty() => {}
+                _ => self.unreadable(&value.to_string()),
+            },
+        }
+    }
+
+    fn object(&mut self, event: &str, value: &Value, out: &mut Vec<(Channel, String)>) {
         if let Some(error) = fields::error(event, value) {
             self.failure = Some(errors::in_stream(&error));
             return;
+        }
+        if self.stop == Stop::No && !self.stray.is_empty() {
+            return self.fail(UNREADABLE);
         }
         self.usage = fields::usage(value).or(self.usage);
         self.timed_usage = fields::timed_usage(value).or(self.timed_usage);
@@ -286,11 +340,17 @@ impl ReplyBuilder {
             text.push_str(fields::word(message.get("refusal")).unwrap_or_default());
         }
         reasoning.push_str(&fields::reasoning(message));
+        let call_bytes = self.calls.bytes();
+        let adds = !text.is_empty() || !reasoning.is_empty();
         self.reasoning_piece(reasoning, out);
         self.content_piece(&text, out);
         let code = self.calls.take(message, whole);
         if !code.is_empty() && self.code_allowed {
             out.push((Channel::Code, code));
+        }
+        // The end was not the end, so what could not be read behind it was part of the reply.
+        if !self.stray.is_empty() && (adds || self.calls.bytes() > call_bytes) {
+            self.fail(UNREADABLE);
         }
         if self.calls.too_many {
             self.fail("the reply has more calls than can be meant");
