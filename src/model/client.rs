@@ -231,7 +231,7 @@ impl Inner {
         let (estimated, window) = (self.tokens(body), self.setup.window);
         if estimated > u64::from(window) {
             let words = format!(
-                "the conversation is larger than the model's window: about {estimated} tokens are sent, {window} fit"
+                "about {estimated} tokens are sent to a window of {window} (model.window): the server may refuse or cut them"
             );
             let _ = out.send(Delta::Warning(words)).await;
         }

@@ -404,7 +404,7 @@ async fn what_is_larger_than_the_window_is_said_before_it_is_sent() {
     let mut prompt = question(Mode::Text);
     prompt.messages.push(Message::User("x".repeat(120_000)));
     let deltas = ask(&connected, prompt).await;
-    assert!(matches!(&deltas[0], Delta::Warning(s) if s.contains("larger than the model's window")), "{deltas:?}");
+    assert!(matches!(&deltas[0], Delta::Warning(s) if s.contains("to a window of 8192")), "{deltas:?}");
     let deltas = ask(&connected, question(Mode::Text)).await;
     assert!(!deltas.iter().any(|delta| matches!(delta, Delta::Warning(_))), "{deltas:?}");
 }
