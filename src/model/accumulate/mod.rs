@@ -9,12 +9,11 @@
 use serde_json::Value;
 
 use self::calls::Calls;
-use self::decode::{decode, is_sign_of_life};
+use self::decode::decode;
 use self::repeat::Repeats;
 use self::screen::Screen;
 use self::think::{Sorted, Think};
 use super::Draft;
-use super::errors;
 use super::sse::{SseItem, SseReader};
 use crate::core::event::{Channel, Failure, Mode, ModelFailure, ModelFailureKind, Usage};
 
@@ -24,6 +23,7 @@ mod assemble;
 mod calls;
 mod decode;
 mod fields;
+mod payload;
 mod peek;
 mod repeat;
 mod screen;
@@ -37,9 +37,6 @@ const MAX_BLANK_AFTER_CALL: usize = 8;
 
 /// How often the words are looked through for complete calls; each time costs their length.
 const MAX_BLANK_CHECKS: u32 = 16;
-
-/// The mark of servers behind which nothing follows.
-const NOTHING_FOLLOWS: &str = "[DONE]";
 
 /// Why a reply with a hole is none.
 const UNREADABLE: &str = "the server sent a piece that cannot be read";
@@ -190,143 +187,6 @@ impl ReplyBuilder {
             return Err(failure);
         }
         Ok(self.assemble())
-    }
-
-    /// Takes what could not be read by itself, at the end: a body that was not streamed, a page of a proxy, or the rest of
-    /// something broken.
-    fn take_stray(&mut self) {
-        let stray = std::mem::take(&mut self.stray);
-        let stray = stray.trim();
-        if stray.is_empty() || self.complete() {
-            return;
-        }
-        let value = decode(stray);
-        if let Some(value) = value.as_ref().filter(|_| !self.answered) {
-            self.value("", value, &mut Vec::new());
-            self.end();
-        } else if let Some(error) = value.and_then(|value| fields::error("", &value)) {
-            self.failure = Some(errors::in_stream(&error));
-        } else if !self.answered && !stray.starts_with('{') {
-            self.failure = Some(errors::in_stream(stray));
-        } else if self.stop == Stop::No {
-            self.fail(UNREADABLE);
-        }
-    }
-
-    /// Takes a line that is no field of an event.
-    fn bare(&mut self, line: &str, out: &mut Vec<(Channel, String)>) {
-        let trimmed = line.trim();
-        if trimmed.starts_with(NOTHING_FOLLOWS) || is_sign_of_life(trimmed) {
-            return self.event("", trimmed, out);
-        }
-        // Lines of a body over several lines belong to it, even where one of them is a value.
-        let in_body = !self.answered && self.stray.starts_with(['{', '[']);
-        match decode(trimmed) {
-            Some(value @ (Value::Object(_) | Value::Array(_))) if !in_body => self.value("", &value, out),
-            Some(_) | None => self.keep_stray(trimmed),
-        }
-    }
-
-    fn keep_stray(&mut self, text: &str) {
-        if self.stray.len() + text.len() > MAX_REPLY_BYTES {
-            return self.fail("the server sends no events");
-        }
-        self.stray.push_str(text);
-        self.stray.push('\n');
-    }
-
-    fn event(&mut self, event: &str, data: &str, out: &mut Vec<(Channel, String)>) {
-        let trimmed = data.trim();
-        if trimmed.starts_with(NOTHING_FOLLOWS) {
-            self.take_stray();
-            self.stop = Stop::Done;
-            return;
-        }
-        match decode(trimmed) {
-            Some(value) => self.value(event, &value, out),
-            None if event == "error" => self.failure = Some(errors::in_stream(trimmed)),
-            None if is_sign_of_life(trimmed) => {}
-            // Some send the time with it.
-            None if is_sign_of_life(event) && !event.is_empty() && !trimmed.contains(['{', '[', '"']) => {}
-            None => self.unreadable(trimmed),
-        }
-    }
-
-    /// A piece that cannot be read is a hole in the reply, unless the server said before that the reply is over.
-    fn unreadable(&mut self, text: &str) {
-        if self.stop == Stop::No { self.fail(UNREADABLE) } else { self.keep_stray(text) }
-    }
-
-    fn value(&mut self, event: &str, value: &Value, out: &mut Vec<(Channel, String)>) {
-        match value {
-            Value::Object(_) => self.object(event, value, out),
-            Value::Array(items) => {
-                for item in items {
-                    if !self.complete() {
-                        self.value(event, item, out);
-                    }
-                }
-            }
-            Value::Null => {}
-            Value::String(text) if is_sign_of_life(text) => {}
-            Value::String(_) | Value::Number(_) | Value::Bool(_) => match event {
-                "error" => self.failure = Some(errors::in_stream(&value.to_string())),
-                _ if is_sign_of_life(event) && !event.is_empty() => {}
-                _ => self.unreadable(&value.to_string()),
-            },
-        }
-    }
-
-    fn object(&mut self, event: &str, value: &Value, out: &mut Vec<(Channel, String)>) {
-        if let Some(error) = fields::error(event, value) {
-            self.failure = Some(errors::in_stream(&error));
-            return;
-        }
-        if self.stop == Stop::No && !self.stray.is_empty() {
-            return self.fail(UNREADABLE);
-        }
-        self.usage = fields::usage(value).or(self.usage);
-        self.timed_usage = fields::timed_usage(value).or(self.timed_usage);
-        self.speed = fields::speed(value).or(self.speed);
-        if let Some(choices) = value.get("choices").and_then(Value::as_array) {
-            // We ask for one choice; pieces of others must not be mixed in.
-            for choice in choices.iter().filter(|choice| fields::count(choice.get("index")).unwrap_or(0) == 0) {
-                self.choice(choice, out);
-            }
-        } else if let Some(message) = value.get("message").filter(|message| message.is_object()) {
-            self.message(message, true, out);
-        }
-        if value.get("done").is_some_and(|done| done == true || done == "true") {
-            self.answered = true;
-            self.finish = fields::word(value.get("done_reason")).unwrap_or("stop").to_owned();
-            if !self.complete() {
-                self.stop = Stop::Done;
-            }
-        }
-    }
-
-    fn choice(&mut self, choice: &Value, out: &mut Vec<(Channel, String)>) {
-        if let Some(error) = fields::error("", choice) {
-            self.failure = Some(errors::in_stream(&error));
-            return;
-        }
-        if let Some(delta) = choice.get("delta").filter(|delta| !delta.is_null()) {
-            self.message(delta, false, out);
-        }
-        // Some servers close a stream with the whole message once more.
-        if let Some(message) = choice.get("message").filter(|message| message.is_object())
-            && self.is_empty()
-        {
-            self.message(message, true, out);
-        }
-        let Some(finish) = fields::word(choice.get("finish_reason")) else { return };
-        if finish == "error" {
-            self.failure = Some(errors::in_stream("the server ended the reply with the word `error`"));
-            return;
-        }
-        self.finish = finish.to_owned();
-        self.answered = true;
-        self.end();
     }
 
     /// Takes a delta or a message; in a `whole` one each call is whole.
