@@ -273,3 +273,59 @@ fn part_of_a_stream() -> impl Strategy<Value = Vec<u8>> {
         1 => proptest::collection::vec(any::<u8>(), 0..6),
     ]
 }
+
+/// The lines of one reply in each framing, with its end.
+fn framings() -> Vec<Vec<String>> {
+    let parts = ["```python\n", "x = 1\n", "x = x * 100\n", "print(x)\n", "```"];
+    let delta = |text: &&str| json!({"choices": [{"index": 0, "delta": {"content": text}}]}).to_string();
+    let native = |text: &&str| json!({"message": {"role": "assistant", "content": text}, "done": false}).to_string();
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}).to_string();
+    let data = |line: String| format!("data: {line}\n");
+    vec![
+        parts.iter().map(native).chain([json!({"message": {"content": ""}, "done": true}).to_string()]).collect(),
+        parts.iter().map(delta).chain([end.clone()]).collect(),
+        parts.iter().map(delta).chain([end, "[DONE]".to_owned()]).map(data).collect(),
+    ]
+}
+
+fn read(lines: &[String]) -> Result<Draft, String> {
+    let mut reader = SseReader::new();
+    let mut builder = ReplyBuilder::new(Mode::Tools, true, 0);
+    let mut items = reader.feed(format!("{}\n", lines.join("\n")).as_bytes());
+    items.extend(reader.finish());
+    items.iter().for_each(|item| drop(builder.push(item)));
+    builder.finish().map_err(|failure| failure.failure.to_string())
+}
+
+/// Whatever of one line is lost: what is left of it is never passed over.
+#[test]
+fn a_damaged_line_is_never_passed_over() {
+    for lines in framings() {
+        let whole = read(&lines).unwrap();
+        assert_eq!(only(&whole).readings[0], "x = 1\nx = x * 100\nprint(x)", "{lines:?}");
+        for (at, line) in lines.iter().enumerate().take(5) {
+            let content = line.trim_end();
+            // A field without a value carries nothing by the standard.
+            let shortest = if content.starts_with("data") { "data: ".len() } else { 0 };
+            let heads = (shortest + 1..content.len()).map(|cut| &content[..cut]);
+            // What begins with a colon is a comment.
+            let tails = (1..content.len()).map(|cut| &content[cut..]).filter(|tail| !tail.starts_with(':'));
+            for left in heads.chain(tails) {
+                let mut damaged = lines.clone();
+                damaged[at] = line.replace(content, left);
+                if let Ok(draft) = read(&damaged) {
+                    assert_eq!(draft.candidates, whole.candidates, "line {at} became {left}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn words_behind_a_hole_behind_the_end_are_not_taken() {
+    let delta = |text: &str| json!({"choices": [{"index": 0, "delta": {"content": text}}]}).to_string();
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}).to_string();
+    let lines = [delta("a"), end, "{\"choices\": [".to_owned(), delta("c")];
+    assert!(read(&lines).unwrap_err().contains("cannot be read"));
+    assert_eq!(read(&lines[..3]).unwrap().reply.text, "a");
+}

@@ -123,6 +123,7 @@ impl Inner {
         let mut retries = 0;
         let words = if self.warm.load(Ordering::Relaxed) { "waiting for the model" } else { "loading model" };
         let mut teller = Teller::new(words);
+        self.warn_of_size(&self.body(prompt, &learned)?, out).await;
         loop {
             let body = self.body(prompt, &learned)?;
             let (failure, then) = match self.attempt(prompt, &body, &mut teller, out).await {
@@ -202,6 +203,9 @@ impl Inner {
         if !response.status().is_success() {
             return Err(refused(&asked, &mut response).await);
         }
+        if http::is_packed(&response) {
+            return Err((errors::packed(&asked), Then::Fatal));
+        }
         if http::header(&response, "content-type").is_some_and(|t| t.starts_with("text/html")) {
             let page = http::error_text(&mut response).await;
             return Err((errors::web_page(&asked, &page), Then::Fatal));
@@ -222,12 +226,27 @@ impl Inner {
         Ok(draft)
     }
 
+    /// Warns before a request that is larger than the window: the server may refuse it, or cut it without a word.
+    async fn warn_of_size(&self, body: &Value, out: &Out) {
+        let (estimated, window) = (self.tokens(body), self.setup.window);
+        if estimated > u64::from(window) {
+            let words = format!(
+                "about {estimated} tokens are sent to a window of {window} (model.window): the server may refuse or cut them"
+            );
+            let _ = out.send(Delta::Warning(words)).await;
+        }
+    }
+
+    /// About how many tokens a request has.
+    fn tokens(&self, body: &Value) -> u64 {
+        let bytes_per_token = lock(&self.bytes_per_token).unwrap_or(BYTES_PER_TOKEN);
+        (body.to_string().len() as f64 / bytes_per_token) as u64
+    }
+
     /// Warns when the server read far less than it was sent, and learns how many bytes a token stands for.
     async fn watch_window(&self, body: &Value, usage: Option<Usage>, out: &Out) {
         let Some(usage) = usage.filter(|u| u.prompt > 0) else { return };
-        let bytes = body.to_string().len() as f64;
-        let known = *lock(&self.bytes_per_token);
-        let estimated = (bytes / known.unwrap_or(BYTES_PER_TOKEN)) as u64;
+        let estimated = self.tokens(body);
         // Ollama was told the window, so it cuts what is larger and nothing else; its counts may leave out what was cached.
         let cuts = self.setup.dialect == Dialect::OpenAi || estimated > u64::from(self.setup.window);
         if cuts && silently_cut(usage.prompt, estimated, self.setup.window) {
@@ -237,7 +256,7 @@ impl Inner {
             );
             let _ = out.send(Delta::Warning(words)).await;
         } else {
-            let counted = bytes / usage.prompt as f64;
+            let counted = body.to_string().len() as f64 / usage.prompt as f64;
             *lock(&self.bytes_per_token) = Some(counted.clamp(LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN));
         }
     }

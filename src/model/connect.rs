@@ -13,7 +13,7 @@ use super::client::{Client, Dialect, Setup};
 use super::endpoint::{Endpoint, Place};
 use super::errors::{self, Asked};
 use super::http::{self, Http};
-use super::ollama;
+use super::ollama::{self, tokens};
 use super::profile::Memory;
 use super::secret::Secret;
 use super::words::server_words;
@@ -27,6 +27,9 @@ const PROBE_FAR: Duration = Duration::from_secs(2);
 
 /// Largest answer that is read: lists of public gateways with prices and all are about 1 MiB.
 const MAX_PROBE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Most objects in an answer that is decoded: each costs hundreds of bytes, however short it is written.
+const MAX_PROBE_OBJECTS: usize = 150_000;
 
 /// Models that are remembered for a message.
 const MAX_MODELS: usize = 500;
@@ -183,9 +186,10 @@ async fn probe(request: Option<RequestBuilder>, patience: Duration) -> Answer {
         };
         let status = response.status();
         let body = http::short_text(&mut response, MAX_PROBE_BYTES, patience).await;
-        match serde_json::from_str(&body) {
-            Ok(value) if status.is_success() => Answer::Json(value),
-            _ => Answer::Status(status.as_u16(), body),
+        let decodable = status.is_success() && body.bytes().filter(|b| *b == b'{').count() <= MAX_PROBE_OBJECTS;
+        match decodable.then(|| serde_json::from_str(&body).ok()).flatten() {
+            Some(value) => Answer::Json(value),
+            None => Answer::Status(status.as_u16(), body),
         }
     };
     tokio::time::timeout(patience, asking).await.unwrap_or(Answer::Late)
@@ -212,11 +216,12 @@ async fn look(http: &Http, asked: &mut Asked, notes: &mut Vec<String>) -> Result
     }
     let listed = models.json().map(listed_models).unwrap_or_default();
     asked.models = listed.iter().map(|m| m.0.to_owned()).take(MAX_MODELS).collect();
+    asked.more_models = listed.len() - asked.models.len();
+    let entry = listed.iter().find(|(id, entry)| is_listed(id, entry, &asked.model)).map(|(_, entry)| *entry);
     if version.json().is_some_and(|v| v["version"].is_string()) {
         asked.ollama = true;
-        return look_at_ollama(http, asked).await;
+        return look_at_ollama(http, asked, entry.is_some()).await;
     }
-    let entry = listed.iter().find(|(id, entry)| is_listed(id, entry, &asked.model)).map(|(_, entry)| *entry);
     if entry.is_none() && !listed.is_empty() {
         // A public gateway may serve what it does not list; a server of one's own lists what it has.
         if at.place() != Place::Public {
@@ -237,14 +242,17 @@ async fn look(http: &Http, asked: &mut Asked, notes: &mut Vec<String>) -> Result
     })
 }
 
-async fn look_at_ollama(http: &Http, asked: &Asked) -> Result<Found, ModelFailure> {
+async fn look_at_ollama(http: &Http, asked: &Asked, is_listed: bool) -> Result<Found, ModelFailure> {
     let at = http.endpoint();
     let (show, ps) = join(
         probe(http.post(&at.server("/api/show"), &json!({"model": asked.model})), PROBE),
         probe(http.get(&at.server("/api/ps")), PROBE),
     )
     .await;
-    if let Answer::Status(404, body) = &show {
+    // A server that only looks like Ollama may list what it does not describe.
+    if let Answer::Status(404, body) = &show
+        && !is_listed
+    {
         return Err(asked.no_model(&server_words(body)));
     }
     if let Answer::Status(status @ (401 | 403), body) = &show {
@@ -278,11 +286,6 @@ fn window_of(entry: &Value) -> Option<u32> {
     ["max_model_len", "context_length", "context_window", "max_context_length"]
         .iter()
         .fold(tokens(&entry["meta"]["n_ctx"]), |found, name| found.or_else(|| tokens(&entry[*name])))
-}
-
-/// A believable window.
-fn tokens(value: &Value) -> Option<u32> {
-    value.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n >= 256)
 }
 
 #[cfg(test)]

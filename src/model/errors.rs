@@ -58,8 +58,10 @@ pub struct Asked {
     pub ollama: bool,
     /// Tools were offered in the request.
     pub tools: bool,
-    /// Models the server said it has.
+    /// Models the server said it has, the first of them.
     pub models: Vec<String>,
+    /// How many more it has.
+    pub more_models: usize,
     /// The key, to keep it out of the server's words.
     pub key: Option<Secret>,
 }
@@ -75,7 +77,7 @@ impl Asked {
     pub fn no_model(&self, why: &str) -> ModelFailure {
         let what = format!("the model {} is not at {}", one_line(&self.model), self.base_url);
         let named: Vec<String> = self.models.iter().take(MAX_MODELS_NAMED).map(|m| one_line(m)).collect();
-        let more = self.models.len().saturating_sub(named.len());
+        let more = self.models.len().saturating_sub(named.len()).saturating_add(self.more_models);
         let there = match (named.is_empty(), more) {
             (true, _) => why.to_owned(),
             (false, 0) => format!("it has {}", named.join(", ")),
@@ -130,10 +132,11 @@ pub fn refusal(
         413 => fatal(Kind::TooLong, "the conversation is larger than the server takes".into(), TOO_LONG_HINT),
         408 | 409 | 425 | 429 | 502 | 503 | 504 | 520..=524 | 529 => retry(asked, status, retry_after, &words, now),
         // Row 70: a 500 is mostly what the request will always get. It is never asked again blindly.
-        _ => fatal(Kind::Other, format!("{} refused the request (HTTP {status})", asked.base_url), ""),
+        _ => fatal(Kind::Other, format!("{} refused the request (HTTP {status})", asked.base_url), REFUSED_HINT),
     }
 }
 
+const REFUSED_HINT: &str = "look into the server's log, or use another model or server (-m, --base-url)";
 const BAD_CALL_HINT: &str = "ask again, or use text mode: -c model.mode=text";
 const TOO_LONG_HINT: &str = "start a new session, or give the model a larger window (model.window)";
 
@@ -181,7 +184,7 @@ pub fn by_words(asked: &Asked, status: u16, words: &str) -> Option<(ModelFailure
         && let Some(change) = rejected_field(&lower)
     {
         let what = format!("{} refused the request (HTTP {status})", asked.base_url);
-        return Some((asked.failure(Kind::Other, what, words, ""), Then::Adapt(change)));
+        return Some((asked.failure(Kind::Other, what, words, REFUSED_HINT), Then::Adapt(change)));
     }
     None
 }
@@ -304,6 +307,12 @@ pub fn redirect(asked: &Asked, status: u16, location: Option<&str>) -> ModelFail
     };
     let what = format!("{} redirects (HTTP {status})", asked.base_url);
     asked.failure(Kind::Unreachable, what, &to, "name the final address with --base-url")
+}
+
+/// A reply that is packed, which this program does not ask for and does not unpack.
+pub fn packed(asked: &Asked) -> ModelFailure {
+    let what = "the server sent a compressed reply although none was asked for";
+    asked.failure(Kind::Other, what, "", "switch compression off in the server or in the proxy before it")
 }
 
 /// A page where an answer was expected.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -65,6 +65,8 @@ impl Http {
     pub(super) fn new(endpoint: Endpoint, key: Option<&Secret>, asked: &Asked) -> Result<Self, ModelFailure> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/x-ndjson, application/json"));
+        // A stream that is packed comes in lumps, and what a small packed body holds has no bound.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         // User information of the URL takes the place of the key: there is one Authorization header.
         if let Some(key) = key.filter(|_| endpoint.user_info().is_none()) {
             let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose())).map_err(|_| {
@@ -88,7 +90,7 @@ impl Http {
         }
         match builder.build() {
             Ok(client) => Ok(Self { client, endpoint }),
-            Err(error) => Err(asked.failure(Kind::Other, "the HTTP client cannot start", &reason(&error), "")),
+            Err(error) => Err(asked.failure(Kind::Other, "the HTTP client cannot start", &reason(&error), CLIENT_HINT)),
         }
     }
 
@@ -116,6 +118,7 @@ impl Http {
     }
 }
 
+const CLIENT_HINT: &str = "check HTTP_PROXY and HTTPS_PROXY, and the system's certificates";
 const KEY_HINT: &str = "check the key (model.key_env or model.key_file)";
 
 fn is_proxy_variable(name: &str) -> bool {
@@ -141,8 +144,11 @@ pub(super) fn reason(error: &reqwest::Error) -> String {
     if cause.is::<reqwest::Error>() { "the connection broke".to_owned() } else { cause.to_string() }
 }
 
-/// The body of an error or a probe, as far as it comes within bounds.
+/// The body of an error or a probe, as far as it comes within bounds and can be read.
 pub(super) async fn short_text(response: &mut Response, max_bytes: usize, patience: Duration) -> String {
+    if is_packed(response) {
+        return String::new();
+    }
     let mut bytes = Vec::new();
     let read = async {
         while let Ok(Some(chunk)) = response.chunk().await {
@@ -161,6 +167,12 @@ pub(super) async fn short_text(response: &mut Response, max_bytes: usize, patien
 /// The body of an error.
 pub(super) async fn error_text(response: &mut Response) -> String {
     short_text(response, MAX_ERROR_BYTES, ERROR_BODY).await
+}
+
+/// Whether the body is compressed.
+pub(super) fn is_packed(response: &Response) -> bool {
+    let plain = |value: &HeaderValue| value.is_empty() || value.as_bytes().eq_ignore_ascii_case(b"identity");
+    !response.headers().get_all(CONTENT_ENCODING).iter().all(plain)
 }
 
 /// A header as text.

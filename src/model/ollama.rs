@@ -1,5 +1,7 @@
 //! Ollama's native `/api/chat`: the request, and what its other routes tell about a model.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 
 use super::history;
@@ -13,6 +15,9 @@ const KEEP_ALIVE: &str = "30m";
 
 /// Window that is asked for where the model allows more: it holds a conversation and still fits a small machine.
 const USUAL_WINDOW: u32 = 8192;
+
+/// Windows in tokens that servers may tell. A prompt needs more than the least; no model has come near the most.
+const BELIEVABLE_WINDOWS: RangeInclusive<u32> = 256..=10_000_000;
 
 /// The body of a request. The window is the same in each, because the server loads the model anew when it changes;
 /// `tool_choice` is not known there.
@@ -57,7 +62,8 @@ pub(super) fn facts(model: &str, show: &Value, ps: &Value) -> Facts {
     let own = own.and_then(|(_, value)| tokens(value));
     let made_with = show["parameters"].as_str().unwrap_or_default().lines().find_map(|line| {
         let mut words = line.split_whitespace();
-        (words.next() == Some("num_ctx")).then(|| words.next()?.parse::<u32>().ok())?
+        (words.next() == Some("num_ctx"))
+            .then(|| words.next()?.parse().ok().filter(|n| BELIEVABLE_WINDOWS.contains(n)))?
     });
     let running = ps["models"].as_array().into_iter().flatten().find(|m| is_model(&m["model"], model));
     let loaded_with = running.and_then(|m| tokens(&m["context_length"]));
@@ -79,9 +85,9 @@ pub(super) fn is_model(listed: &Value, name: &str) -> bool {
     listed == name || listed.strip_suffix(":latest") == Some(name) || name.strip_suffix(":latest") == Some(listed)
 }
 
-/// A believable number of tokens.
-fn tokens(value: &Value) -> Option<u32> {
-    value.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0)
+/// A believable window.
+pub(super) fn tokens(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| BELIEVABLE_WINDOWS.contains(n))
 }
 
 #[cfg(test)]
@@ -128,6 +134,8 @@ mod tests {
             (show(131_072, "stop \"x\"\nnum_ctx    16384"), none.clone(), 16_384),
             (show(4096, "num_ctx 16384"), none.clone(), 4096),
             (Value::Null, Value::Null, 8192),
+            (show(1, "num_ctx 1"), ps(1), 8192),
+            (show(u32::MAX, "num_ctx 4294967295"), ps(u32::MAX), 8192),
             (json!({"model_info": {"llama.context_length": -1}, "parameters": "num_ctx x"}), none, 8192),
         ] {
             assert_eq!(facts("m", &show, &ps).window, window, "{show} {ps}");

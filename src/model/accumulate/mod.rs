@@ -4,16 +4,16 @@
 //! Ollama's native interface. Everything is decoded into plain JSON values and picked apart field by field, because real
 //! servers leave out, rename and retype all of them. Three rules hold: an error anywhere is looked for before an answer; a
 //! stream without its end is a failure and never an answer; and a piece that cannot be read makes the whole reply one,
-//! because code with a hole is code the model did not write.
+//! because code with a hole is code the model did not write. Only what is known to carry nothing is passed over.
 
 use serde_json::Value;
 
 use self::calls::Calls;
+use self::decode::decode;
 use self::repeat::Repeats;
 use self::screen::Screen;
 use self::think::{Sorted, Think};
 use super::Draft;
-use super::errors;
 use super::sse::{SseItem, SseReader};
 use crate::core::event::{Channel, Failure, Mode, ModelFailure, ModelFailureKind, Usage};
 
@@ -21,7 +21,9 @@ pub use self::assemble::nine_char_id;
 
 mod assemble;
 mod calls;
+mod decode;
 mod fields;
+mod payload;
 mod peek;
 mod repeat;
 mod screen;
@@ -35,6 +37,9 @@ const MAX_BLANK_AFTER_CALL: usize = 8;
 
 /// How often the words are looked through for complete calls; each time costs their length.
 const MAX_BLANK_CHECKS: u32 = 16;
+
+/// Why a reply with a hole is none.
+const UNREADABLE: &str = "the server sent a piece that cannot be read";
 
 /// Marks of chat templates that leak into the end of a reply.
 const END_MARKS: [&str; 7] =
@@ -61,7 +66,8 @@ pub struct ReplyBuilder {
     speed: Option<f64>,
     finish: String,
     stop: Stop,
-    /// Lines that are no payload of their own: perhaps a body that was not streamed.
+    /// What could not be read, as far as it is not known to carry nothing: perhaps a body over several lines. It is a
+    /// failure once more of the reply comes behind it.
     stray: String,
     /// A message was seen, so that this is a chat reply at all.
     answered: bool,
@@ -122,14 +128,7 @@ impl ReplyBuilder {
             SseItem::Comment => {}
             SseItem::TooLong => self.fail("the server sent a piece larger than any reply"),
             SseItem::Event { event, data } => self.event(event, data, &mut out),
-            SseItem::Bare(line) => match serde_json::from_str(line) {
-                Ok(value @ (Value::Object(_) | Value::Array(_))) => self.value("", &value, &mut out),
-                _ if self.stray.len() + line.len() > MAX_REPLY_BYTES => self.fail("the server sends no events"),
-                _ => {
-                    self.stray.push_str(line);
-                    self.stray.push('\n');
-                }
-            },
+            SseItem::Bare(line) => self.bare(line, &mut out),
         }
         out
     }
@@ -138,8 +137,8 @@ impl ReplyBuilder {
     pub fn body(&mut self, text: &str) -> Vec<(Channel, String)> {
         let mut out = Vec::new();
         let trimmed = text.trim_start_matches('\u{feff}').trim();
-        match serde_json::from_str(trimmed) {
-            Ok(value @ (Value::Object(_) | Value::Array(_))) => {
+        match decode(trimmed) {
+            Some(value @ (Value::Object(_) | Value::Array(_))) => {
                 self.value("", &value, &mut out);
                 self.end();
             }
@@ -190,91 +189,6 @@ impl ReplyBuilder {
         Ok(self.assemble())
     }
 
-    /// Lines that were no payload: a body that was not streamed, a page of a proxy, or the rest of something broken.
-    fn take_stray(&mut self) {
-        let stray = std::mem::take(&mut self.stray);
-        if stray.trim().is_empty() || self.failure.is_some() || self.complete() {
-            return;
-        }
-        match serde_json::from_str(stray.trim()) {
-            Ok(value) if !self.answered => {
-                self.value("", &value, &mut Vec::new());
-                self.end();
-            }
-            _ if !self.answered => self.failure = Some(errors::in_stream(stray.trim())),
-            _ if stray.trim_start().starts_with('{') => self.fail("the server sent a piece that cannot be read"),
-            _ => {}
-        }
-    }
-
-    fn event(&mut self, event: &str, data: &str, out: &mut Vec<(Channel, String)>) {
-        let trimmed = data.trim();
-        if trimmed.starts_with("[DONE]") {
-            self.stop = Stop::Done;
-            return;
-        }
-        match serde_json::from_str(trimmed) {
-            Ok(value) => self.value(event, &value, out),
-            Err(_) if event == "error" => self.failure = Some(errors::in_stream(trimmed)),
-            // Words between events are keep-alives; half of a payload is a hole in the reply.
-            Err(_) if trimmed.starts_with(['{', '[']) => self.fail("the server sent a piece that cannot be read"),
-            Err(_) => {}
-        }
-    }
-
-    fn value(&mut self, event: &str, value: &Value, out: &mut Vec<(Channel, String)>) {
-        let value = match value {
-            Value::Array(items) => items.first().unwrap_or(value),
-            other => other,
-        };
-        if let Some(error) = fields::error(event, value) {
-            self.failure = Some(errors::in_stream(&error));
-            return;
-        }
-        self.usage = fields::usage(value).or(self.usage);
-        self.timed_usage = fields::timed_usage(value).or(self.timed_usage);
-        self.speed = fields::speed(value).or(self.speed);
-        if let Some(choices) = value.get("choices").and_then(Value::as_array) {
-            // We ask for one choice; pieces of others must not be mixed in.
-            for choice in choices.iter().filter(|choice| fields::count(choice.get("index")).unwrap_or(0) == 0) {
-                self.choice(choice, out);
-            }
-        } else if let Some(message) = value.get("message").filter(|message| message.is_object()) {
-            self.message(message, true, out);
-        }
-        if value.get("done").is_some_and(|done| done == true || done == "true") {
-            self.answered = true;
-            self.finish = fields::word(value.get("done_reason")).unwrap_or("stop").to_owned();
-            if !self.complete() {
-                self.stop = Stop::Done;
-            }
-        }
-    }
-
-    fn choice(&mut self, choice: &Value, out: &mut Vec<(Channel, String)>) {
-        if let Some(error) = fields::error("", choice) {
-            self.failure = Some(errors::in_stream(&error));
-            return;
-        }
-        if let Some(delta) = choice.get("delta").filter(|delta| !delta.is_null()) {
-            self.message(delta, false, out);
-        }
-        // Some servers close a stream with the whole message once more.
-        if let Some(message) = choice.get("message").filter(|message| message.is_object())
-            && self.is_empty()
-        {
-            self.message(message, true, out);
-        }
-        let Some(finish) = fields::word(choice.get("finish_reason")) else { return };
-        if finish == "error" {
-            self.failure = Some(errors::in_stream("the server ended the reply with the word `error`"));
-            return;
-        }
-        self.finish = finish.to_owned();
-        self.answered = true;
-        self.end();
-    }
-
     /// Takes a delta or a message; in a `whole` one each call is whole.
     fn message(&mut self, message: &Value, whole: bool, out: &mut Vec<(Channel, String)>) {
         self.answered = true;
@@ -286,11 +200,17 @@ impl ReplyBuilder {
             text.push_str(fields::word(message.get("refusal")).unwrap_or_default());
         }
         reasoning.push_str(&fields::reasoning(message));
+        let call_bytes = self.calls.bytes();
+        let adds = !text.is_empty() || !reasoning.is_empty();
         self.reasoning_piece(reasoning, out);
         self.content_piece(&text, out);
         let code = self.calls.take(message, whole);
         if !code.is_empty() && self.code_allowed {
             out.push((Channel::Code, code));
+        }
+        // The end was not the end, so what could not be read behind it was part of the reply.
+        if !self.stray.is_empty() && (adds || self.calls.bytes() > call_bytes) {
+            self.fail(UNREADABLE);
         }
         if self.calls.too_many {
             self.fail("the reply has more calls than can be meant");

@@ -397,6 +397,33 @@ async fn a_cut_by_the_server_is_said() {
     done(&deltas);
 }
 
+#[tokio::test]
+async fn what_is_larger_than_the_window_is_said_before_it_is_sent() {
+    let server = Server::chat(vec![Say::text("4"), Say::text("4")]);
+    let connected = connected(&server).await;
+    let mut prompt = question(Mode::Text);
+    prompt.messages.push(Message::User("x".repeat(120_000)));
+    let deltas = ask(&connected, prompt).await;
+    assert!(matches!(&deltas[0], Delta::Warning(s) if s.contains("to a window of 8192")), "{deltas:?}");
+    let deltas = ask(&connected, question(Mode::Text)).await;
+    assert!(!deltas.iter().any(|delta| matches!(delta, Delta::Warning(_))), "{deltas:?}");
+}
+
+#[tokio::test]
+async fn a_compressed_reply_is_named_and_was_not_asked_for() {
+    let packed = |status| {
+        Say::Reply(Exchange::on(CHAT).status(status).header("content-encoding", "gzip").body(b"\x1f\x8b\x08garbage"))
+    };
+    let server = Server::chat(vec![packed(200), packed(418)]);
+    let connected = connected(&server).await;
+    let failure = failed(&ask(&connected, question(Mode::Text)).await);
+    assert_eq!(failure.failure.what, "the server sent a compressed reply although none was asked for");
+    assert!(!failure.failure.hint.is_empty());
+    let failure = failed(&ask(&connected, question(Mode::Text)).await);
+    assert!(failure.failure.what.contains("418") && failure.failure.why.is_empty(), "{failure:?}");
+    assert_eq!(server.chats()[0].header("accept-encoding"), Some("identity"));
+}
+
 #[test]
 fn a_silent_cut_is_told_from_a_bad_estimate() {
     for (read, estimated, window, cut) in [

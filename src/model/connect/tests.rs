@@ -85,6 +85,24 @@ async fn a_missing_model_is_named_with_those_that_are_there() {
 }
 
 #[tokio::test]
+async fn a_listed_model_that_is_not_described_is_taken_as_it_is() {
+    let server = ollama(Exchange::on("POST /api/show").status(404).json(&json!({"error": "not found"})));
+    let connected = connect(config(&server.url(), "llama3.2")).await.unwrap();
+    assert_eq!((connected.window, connected.mode), (8192, Mode::Tools));
+}
+
+#[tokio::test]
+async fn a_long_list_is_counted_and_one_without_bounds_is_not_decoded() {
+    let list = |count: usize| {
+        let entries: Vec<Value> = (0..count).map(|n| json!({"id": format!("m{n}")})).collect();
+        Server::play(vec![Exchange::on("GET /v1/models").json(&json!({"data": entries})).always()])
+    };
+    let failure = refused(config(&list(MAX_MODELS + 4500).url(), "x")).await;
+    assert!(failure.failure.why.ends_with("m9 and 4990 more"), "{}", failure.failure.why);
+    assert!(connect(config(&list(MAX_PROBE_OBJECTS).url(), "x")).await.is_ok(), "as if there were no list");
+}
+
+#[tokio::test]
 async fn nothing_there_is_said_at_once() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let started = Instant::now();
@@ -167,7 +185,8 @@ fn windows_and_names_of_model_lists() {
         (json!({"max_model_len": 32768}), Some(32768)),
         (json!({"context_length": 131072}), Some(131072)),
         (json!({"meta": null, "context_window": 131072}), Some(131072)),
-        (json!({"context_length": 0}), None),
+        (json!({"context_length": 255}), None),
+        (json!({"context_length": u32::MAX}), None),
         (json!({"context_length": "many"}), None),
         (json!({}), None),
     ] {

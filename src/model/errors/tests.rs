@@ -8,6 +8,7 @@ fn asked() -> Asked {
         ollama: true,
         tools: true,
         models: vec!["llama3.2:latest".into(), "qwen3:4b".into()],
+        more_models: 0,
         key: Secret::new("sk-very-secret-key"),
     }
 }
@@ -176,7 +177,7 @@ fn each_refusal_has_its_kind_and_remedy() {
     for (row, status, body, kind, then) in rows {
         let (failure, got) = refused(*status, body);
         assert_eq!((failure.kind, got), (*kind, *then), "row {row}: {status} {body}");
-        assert!(!failure.failure.what.is_empty());
+        assert!(!failure.failure.what.is_empty() && !failure.failure.hint.is_empty(), "{failure:?}");
     }
 }
 
@@ -192,6 +193,7 @@ fn an_error_in_the_stream_keeps_its_kind() {
         let failure = in_stream(text);
         assert_eq!(failure.kind, kind, "{text}");
         assert!(!failure.failure.why.is_empty() && !failure.failure.why.contains('{'), "{failure:?}");
+        assert!(!failure.failure.hint.is_empty(), "{failure:?}");
     }
 }
 
@@ -212,6 +214,8 @@ fn a_missing_model_lists_what_is_there() {
     let failure = many.no_model("");
     assert!(failure.failure.why.ends_with("m9 and 4 more"), "{}", failure.failure.why);
     assert_eq!(failure.failure.hint, "name one of them: -m m0");
+    let more = Asked { more_models: 99_986, ..many };
+    assert!(more.no_model("").failure.why.ends_with("m9 and 99990 more"));
 }
 
 #[test]
@@ -227,6 +231,24 @@ fn the_key_never_gets_into_the_words() {
     let (failure, _) = refused(401, r#"{"error":{"message":"Incorrect API key provided: sk-very-secret-key"}}"#);
     assert!(!format!("{failure:?}").contains("very-secret"), "{failure:?}");
     assert!(failure.failure.why.contains("Incorrect API key"));
+}
+
+#[test]
+fn each_failure_says_what_helps() {
+    let bare = Asked::default();
+    let mut failures: Vec<ModelFailure> = (100..1000).map(|status| refusal(&bare, status, None, "", now()).0).collect();
+    let words = NO_TOOLS.iter().chain(TOO_LONG).chain(NOT_A_CALL).chain(BAD_HISTORY);
+    for words in words.chain(&["out of memory", "billing", "temperature", "model not found"]) {
+        failures.extend([200, 400, 500].map(|status| refusal(&bare, status, None, words, now()).0));
+        failures.push(in_stream(words));
+    }
+    for asked in [bare, asked()] {
+        failures.extend([asked.no_model(""), asked.unreachable(""), packed(&asked), web_page(&asked, "")]);
+        failures.push(redirect(&asked, 302, None));
+    }
+    for failure in failures {
+        assert!(!failure.failure.what.is_empty() && !failure.failure.hint.is_empty(), "{failure:?}");
+    }
 }
 
 #[test]
@@ -261,7 +283,8 @@ proptest! {
     #[test]
     fn any_body_becomes_a_failure(status in 100u16..999, body in "\\PC{0,300}", after in proptest::option::of("\\PC{0,30}")) {
         let (failure, _) = refusal(&asked(), status, after.as_deref(), &body, now());
-        prop_assert!(!failure.failure.what.contains('\n'));
+        prop_assert!(!failure.failure.what.contains('\n') && !failure.failure.hint.is_empty());
+        prop_assert!(!in_stream(&body).failure.hint.is_empty());
         prop_assert!(failure.failure.why.chars().count() <= 201);
     }
 }
