@@ -38,11 +38,8 @@ const HELD_CALL: Duration = Duration::from_secs(600);
 /// After the server said that the reply is over, the token counts may still come.
 const AFTER_END: Duration = Duration::from_secs(2);
 
-/// Waiting is said after this long …
+/// Waiting is said after this long, once: how long it has been is for the user interface to count.
 const FIRST_STATUS: Duration = Duration::from_secs(3);
-
-/// … and again after each of these.
-const NEXT_STATUS: Duration = Duration::from_secs(5);
 
 /// Largest error body that is read. What is shown of it is far less.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
@@ -191,18 +188,17 @@ pub(super) enum Silence {
     NoPayload(Duration),
 }
 
-/// Says what is being waited for: after 3 s and then every 5 s.
+/// Says what is being waited for, once, after 3 s.
 #[derive(Debug)]
 pub(super) struct Teller {
     words: &'static str,
     started: Instant,
-    next: Instant,
+    said: bool,
 }
 
 impl Teller {
     pub(super) fn new(words: &'static str) -> Self {
-        let started = Instant::now();
-        Self { words, started, next: started + FIRST_STATUS }
+        Self { words, started: Instant::now(), said: false }
     }
 
     /// Waits for the work and tells meanwhile.
@@ -212,9 +208,9 @@ impl Teller {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                () = tokio::time::sleep_until(self.next) => {
-                    self.next += NEXT_STATUS;
-                    let words = format!("{}, {} s", self.words, self.started.elapsed().as_secs());
+                () = tokio::time::sleep_until(self.started + FIRST_STATUS), if !self.said => {
+                    self.said = true;
+                    let words = self.words.to_string();
                     // A closed channel means the stream was dropped, and this future with it.
                     let _ = out.send(Delta::Status(words)).await;
                 }
@@ -383,7 +379,6 @@ mod tests {
         while let Some(Delta::Status(text)) = told.recv().await {
             words.push(text);
         }
-        assert_eq!(words[..3], ["loading model, 3 s", "loading model, 8 s", "loading model, 13 s"]);
-        assert_eq!(words.len(), 24);
+        assert_eq!(words, ["loading model"]);
     }
 }
