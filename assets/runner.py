@@ -1195,22 +1195,52 @@ def work(limits, told_end, said_end, out_end, err_end):
 
 
 def remove(folder):
-    """Removes a folder without following links; `shutil` would cost more to import than to run."""
+    """Removes a folder without following links, however its folders are protected and however deep they are: each is
+    brought up to the top and emptied there. `shutil` would cost more to import than to run."""
 
     def attempt(call, *names, **place):
         try:
             call(*names, **place)
+            return True
         except OSError:
-            pass
+            return False
+
+    def entries(fd):
+        with os.scandir(fd) as found:
+            return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+
+    def open_folder(name, **place):
+        attempt(os.chmod, name, 0o700, **place)
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, **place)
+
+    def empty(fd):
+        """One step; whether anything was removed or brought up."""
+        nonlocal number
+        done = False
+        for name, is_folder in entries(fd):
+            if not is_folder:
+                done = attempt(os.unlink, name, dir_fd=fd) or done
+            elif fd != top:
+                number += 1
+                attempt(os.chmod, name, 0o700, dir_fd=fd)  # its link to the parent changes
+                done = attempt(os.rename, name, ".removed-%d" % number, src_dir_fd=fd, dst_dir_fd=top) or done
+            else:
+                try:
+                    inner = open_folder(name, dir_fd=fd)
+                except OSError:
+                    continue
+                done = empty(inner) or done
+                os.close(inner)
+                done = attempt(os.rmdir, name, dir_fd=fd) or done
+        return done
 
     os.chdir("/")
+    number = 0
     try:
-        for _, folders, files, fd in os.fwalk(folder, topdown=False):
-            for name in files + folders:
-                attempt(os.unlink, name, dir_fd=fd)
-            for name in folders:
-                attempt(os.rmdir, name, dir_fd=fd)
-    except (OSError, RecursionError):
+        top = open_folder(folder)
+        while empty(top):
+            pass
+    except OSError:
         pass  # the program tries as well
     attempt(os.rmdir, folder)
 

@@ -97,7 +97,7 @@ contract!(
         multiprocessing_and_pickle,
         a_removed_workspace,
         the_first_flood_is_kept,
-        what_outlives_a_run_is_not_denied,
+        nothing_outlives_a_run,
         a_stopped_supervisor_is_no_shelter,
         the_runner_is_replaced,
     ]
@@ -1030,7 +1030,7 @@ async fn the_first_flood_is_kept(executor: &dyn Executor) {
 }
 
 /// An executor that says that the time of a run is enforced must hold that against code that means harm.
-async fn what_outlives_a_run_is_not_denied(executor: &dyn Executor) {
+async fn nothing_outlives_a_run(executor: &dyn Executor) {
     let mut rig = Rig::new(executor).await;
     let code = "import os, signal, sys, time
 read, write = os.pipe()
@@ -1053,8 +1053,9 @@ while True: pass";
     for pid in left.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
     }
+    // Elsewhere than here orphans of a killed runner do not come up to us.
     let hold = executor.capabilities(&policy()).hold(Limit::WallTime);
-    assert!(left.is_empty() || hold != Hold::Enforced, "{left:?}");
+    assert!(left.is_empty() || (hold != Hold::Enforced && !cfg!(target_os = "linux")), "{left:?}");
     rig.end().await;
 }
 

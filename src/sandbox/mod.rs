@@ -171,5 +171,6 @@ pub mod profile;
 pub mod provision;
 pub mod python;
 pub mod report;
+mod scratch;
 pub mod subprocess;
 pub mod value;

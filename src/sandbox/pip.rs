@@ -13,6 +13,7 @@ use tokio::net::unix::pipe;
 use super::inputs::shown;
 use super::local::RUNNER;
 use super::packages::Requirement;
+use super::process;
 use super::python::{Env, Interpreter};
 
 /// Longest run of pip. The default packages are 120 MB: 20 minutes is a line of 1 Mbit/s.
@@ -232,7 +233,7 @@ async fn follow(
     command.current_dir("/").env_clear().envs(target.env.passed());
     // Not `kill_on_drop`: that would kill the guard and leave pip. Dropping the child closes its standard input instead.
     command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn()?;
+    let mut child = process::start(&mut command)?;
     // The command holds the writing ends; the reading loop ends when the last one is closed.
     drop(command);
     let stdin = child.stdin.take();

@@ -1,0 +1,122 @@
+//! Removing the folder of a sandbox, whatever the code made of it: folders it took its own rights from, or that are deeper
+//! than a path may be long. The runner does the same where it still can.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
+
+use nix::dir::{Dir, Type};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, renameat};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstatat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+/// Removes a folder without following links in it. Each folder is brought up to the top and emptied there, so that neither
+/// its depth nor the limit of open files matters.
+pub(super) fn remove(folder: &Path) -> std::io::Result<()> {
+    let Ok(name) = CString::new(folder.as_os_str().as_encoded_bytes()) else {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    };
+    match open(AT_FDCWD, &name) {
+        Ok(mut top) => {
+            let mut brought_up = 0;
+            while step(&mut top, None, &mut brought_up)? {}
+        }
+        Err(Errno::ENOENT) => return Ok(()), // the runner was quicker
+        Err(error) => return Err(error.into()),
+    }
+    Ok(std::fs::remove_dir(folder)?)
+}
+
+/// Removes what is in `folder`, bringing its folders up to `top`, or emptying them where it is the top; whether anything
+/// changed. What cannot be removed now shows at the end.
+fn step(folder: &mut Dir, top: Option<BorrowedFd<'_>>, brought_up: &mut u64) -> nix::Result<bool> {
+    let mut names = Vec::new();
+    for entry in folder.iter() {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            names.push((entry.file_name().to_owned(), entry.file_type()));
+        }
+    }
+    let here = folder.as_fd();
+    let mut changed = false;
+    for (name, kind) in names {
+        let done = if !is_folder(here, &name, kind) {
+            unlinkat(here, name.as_c_str(), UnlinkatFlags::NoRemoveDir)
+        } else if let Some(top) = top {
+            *brought_up += 1;
+            allow(here, &name); // its link to the parent changes
+            renameat(here, name.as_c_str(), top, format!(".removed-{brought_up}").as_str())
+        } else {
+            if let Ok(mut inner) = open(here, &name) {
+                changed |= step(&mut inner, Some(here), brought_up)?;
+            }
+            unlinkat(here, name.as_c_str(), UnlinkatFlags::RemoveDir)
+        };
+        changed |= done.is_ok();
+    }
+    Ok(changed)
+}
+
+/// Not every file system says in its listing what an entry is.
+fn is_folder(at: BorrowedFd<'_>, name: &CString, kind: Option<Type>) -> bool {
+    let asked = || fstatat(at, name.as_c_str(), nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW);
+    let is_dir = |stat: nix::sys::stat::FileStat| stat.st_mode & nix::libc::S_IFMT == nix::libc::S_IFDIR;
+    kind.map_or_else(|| asked().is_ok_and(is_dir), |kind| kind == Type::Directory)
+}
+
+/// Gives us back the rights on a folder; where that fails, what follows does.
+fn allow(at: BorrowedFd<'_>, name: &CString) {
+    let _ = fchmodat(at, name.as_c_str(), Mode::S_IRWXU, FchmodatFlags::FollowSymlink);
+}
+
+fn open(at: BorrowedFd<'_>, name: &CString) -> nix::Result<Dir> {
+    allow(at, name);
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    Dir::openat(at, name.as_c_str(), flags, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn folders_without_rights_and_links_are_no_obstacle() {
+        let home = tempfile::tempdir().unwrap();
+        let outside = home.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("file"), "x").unwrap();
+        std::fs::set_permissions(&outside, Permissions::from_mode(0o500)).unwrap();
+        let scratch = home.path().join("scratch");
+        std::fs::create_dir_all(scratch.join("d/e/f")).unwrap();
+        std::fs::write(scratch.join("d/e/f/file"), "x").unwrap();
+        std::os::unix::fs::symlink(&outside, scratch.join("d/e/link")).unwrap();
+        std::os::unix::fs::symlink(&outside, scratch.join("link")).unwrap();
+        for (folder, mode) in [("d/e/f", 0), ("d/e", 0o500), ("d", 0)] {
+            std::fs::set_permissions(scratch.join(folder), Permissions::from_mode(mode)).unwrap();
+        }
+        remove(&scratch).unwrap();
+        assert!(!scratch.exists());
+        assert_eq!(outside.metadata().unwrap().permissions().mode() & 0o777, 0o500);
+        assert!(outside.join("file").exists());
+        remove(&scratch).unwrap();
+    }
+
+    #[test]
+    fn depth_is_no_obstacle() {
+        let home = tempfile::tempdir().unwrap();
+        let scratch = home.path().join("scratch");
+        std::fs::create_dir(&scratch).unwrap();
+        for _ in 0..60 {
+            // A chain grows from its end, for no path may be that long.
+            let chain = home.path().join("chain");
+            std::fs::create_dir_all(chain.join(["d"; 50].join("/"))).unwrap();
+            let _ = std::fs::rename(scratch.join("d"), chain.join(["d"; 50].join("/")).join("d"));
+            std::fs::rename(chain, scratch.join("d")).unwrap();
+        }
+        remove(&scratch).unwrap();
+        assert!(!scratch.exists());
+    }
+}
