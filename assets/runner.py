@@ -44,6 +44,7 @@ TEXT_BYTES = 8 << 10  # text form of a value
 FIGURES = 10  # figures of one cell
 PNG_BYTES = 5 * MIB  # one figure
 TABLE_ROWS, TABLE_COLUMNS, CELL_CHARS = 200, 50, 200
+SPARE_FILES = 4  # an import has a folder and a file open, and what is read in it opens more
 FAST_WRITES = 1000  # writes within a window that turn block buffering on: more than a person reads, 3 ms of overhead
 BLOCK_BYTES = 64 << 10  # block in that mode
 SLOW_WINDOWS = 10  # quiet windows that turn it off again
@@ -346,6 +347,8 @@ class Worker:
         self.said, self.buffer, self.silent = said, bytearray(), False
         os.set_blocking(said, False)
         self.told = Queue(told)
+        self.unfit = "it ended before it was ready"  # why it is of no use
+        self.up = False  # it said that its set-up worked; code runs only then
         self.status = None  # once it is reaped: wait status and peak in bytes
         self.cells = 0  # cells it has finished
         self.names = False  # variables of theirs live in it
@@ -563,6 +566,9 @@ class Supervisor:
                 if found is None:
                     return
                 kind, body = found
+                if kind == b"U" and not worker.up:
+                    worker.up, worker.unfit = not body, body.decode("utf-8", "replace")
+                    continue
                 if self.run is None:
                     raise ValueError("nothing was asked")
                 if kind == b"V":
@@ -619,6 +625,8 @@ class Supervisor:
         sweep(self.reap, self.spared())
         if run.reason:
             outcome = run.reason
+        elif not worker.up:
+            outcome = "unfit " + worker.unfit
         elif os.WIFEXITED(status):
             outcome = "exited %d" % os.WEXITSTATUS(status)
         elif os.WTERMSIG(status) == signal.SIGXCPU:
@@ -1169,6 +1177,18 @@ def frame_table(value):
     return json.dumps(body).encode()
 
 
+def fault(limits, cells):
+    """What makes a worker with these limits useless, so that it does not run code and stay silent."""
+    try:
+        for fd, end in enumerate(cells.ends, 1):
+            os.dup2(end, fd)
+        for fd in [os.dup(0) for _ in range(SPARE_FILES)]:
+            os.close(fd)
+    except OSError as error:
+        return "%s with %d open files" % (error.strerror, limits["files"])
+    return ""
+
+
 def work(limits, told_end, said_end, out_end, err_end):
     """The life of a worker; never returns."""
     try:
@@ -1177,6 +1197,10 @@ def work(limits, told_end, said_end, out_end, err_end):
         os.makedirs(WORKSPACE, 0o700, exist_ok=True)  # code before us may have removed it
         os.chdir(WORKSPACE)
         cells = Cells(said, out, err)
+        found = fault(limits, cells).encode()
+        cells.send(b"U", found)
+        if found:
+            os._exit(1)
         buffer = bytearray()
         while True:
             found = take_frame(buffer, COMMAND_BYTES)

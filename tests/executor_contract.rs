@@ -86,6 +86,7 @@ contract!(
         crash,
         memory,
         file_size_and_open_files,
+        limits_too_small_for_python,
         forged_frames,
         the_environment_is_ours,
         the_supervisor_is_out_of_reach,
@@ -798,6 +799,43 @@ async fn file_size_and_open_files(executor: &dyn Executor) {
     let ran = rig.run("files = [open('/dev/null') for _ in range(300)]").await.ends(exited(1));
     assert!(ran.stderr.contains("[Errno 24]"), "{}", ran.stderr);
     rig.end().await;
+}
+
+async fn limits_too_small_for_python(executor: &dyn Executor) {
+    let small = [
+        SecurityPolicy { max_open_files: 1, ..policy() },
+        SecurityPolicy { max_open_files: 3, ..policy() },
+        SecurityPolicy { max_open_files: 8, ..policy() },
+        SecurityPolicy { max_memory_bytes: 1, ..policy() },
+        SecurityPolicy { max_processes: 1, ..policy() },
+        SecurityPolicy { max_file_bytes: 1, ..policy() },
+    ];
+    for policy in small {
+        let keep = tempfile::tempdir().unwrap();
+        let request = OpenRequest { policy: policy.clone(), inputs: Inputs::default(), keep: keep.path().into() };
+        let Ok(sandbox) = executor.open(request).await else { continue };
+        for number in 1..3 {
+            let code = "import json; print('out')".to_string();
+            let mut output = sandbox.run(Cell { number, code, timeout_seconds: 20 });
+            let (mut text, mut outcome) = (String::new(), None);
+            while let Some(piece) = output.recv().await {
+                match piece {
+                    Output::Text { text: more, .. } => text.push_str(&more),
+                    Output::Finished(finished) => outcome = Some(finished.outcome),
+                    Output::Started | Output::Notice(..) | Output::Value(_) => {}
+                }
+            }
+            match outcome.expect("an end") {
+                Outcome::SetupFailed { failure, .. } | Outcome::BackendLost { failure, .. } => {
+                    assert!(!failure.why.is_empty() && !failure.hint.is_empty(), "{policy:?}: {failure:?}");
+                }
+                Outcome::Exited { code: 0 } => assert_eq!(text, "out\n", "{policy:?}"),
+                // The code hears of it.
+                other => assert!(!text.is_empty(), "{policy:?}: {other:?}"),
+            }
+        }
+        sandbox.close().await;
+    }
 }
 
 async fn forged_frames(executor: &dyn Executor) {
