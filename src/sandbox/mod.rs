@@ -170,6 +170,7 @@ pub mod process;
 pub mod profile;
 pub mod provision;
 pub mod python;
+mod regular;
 pub mod report;
 mod scratch;
 pub mod subprocess;
