@@ -44,6 +44,7 @@ TEXT_BYTES = 8 << 10  # text form of a value
 FIGURES = 10  # figures of one cell
 PNG_BYTES = 5 * MIB  # one figure
 TABLE_ROWS, TABLE_COLUMNS, CELL_CHARS = 200, 50, 200
+REMOVE_DEPTH = 50  # folders open at once while a folder is removed: far below the usual limits of files and recursion
 SPARE_FILES = 4  # an import has a folder and a file open, and what is read in it opens more
 FAST_WRITES = 1000  # writes within a window that turn block buffering on: more than a person reads, 3 ms of overhead
 BLOCK_BYTES = 64 << 10  # block in that mode
@@ -612,11 +613,11 @@ class Supervisor:
             if line.startswith(b"VmHWM:"):
                 peak = int(line.split()[1]) * 1024
         lost = self.lost
-        if worker.silent or any(stream.closed for stream in worker.streams):
-            lost = self.bury() or lost  # it closed its pipes: of no further use
+        worker.buffer += read_some(worker.said) or b""
+        if worker.silent or worker.buffer or any(stream.closed for stream in worker.streams):
+            # It closed its pipes, or spoke after the end, which must not become the end of the next cell.
+            lost = self.bury() or lost
         self.finish(run.reason or "exited %d" % code, took, peak, lost)
-        if worker.buffer:  # it spoke after the end: nothing of it belongs to the next cell
-            worker.kill(signal.SIGKILL)
 
     def died(self):
         worker, run = self.worker, self.run
@@ -1219,8 +1220,8 @@ def work(limits, told_end, said_end, out_end, err_end):
 
 
 def remove(folder):
-    """Removes a folder without following links, however its folders are protected and however deep they are: each is
-    brought up to the top and emptied there. `shutil` would cost more to import than to run."""
+    """Removes a folder without following links, however its folders are protected and however deep they are: the deepest
+    are brought up to the top. `shutil` would cost more to import than to run."""
 
     def attempt(call, *names, **place):
         try:
@@ -1237,25 +1238,26 @@ def remove(folder):
         attempt(os.chmod, name, 0o700, **place)
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, **place)
 
-    def empty(fd):
+    def empty(fd, depth=0):
         """One step; whether anything was removed or brought up."""
         nonlocal number
         done = False
         for name, is_folder in entries(fd):
             if not is_folder:
                 done = attempt(os.unlink, name, dir_fd=fd) or done
-            elif fd != top:
+                continue
+            if depth == REMOVE_DEPTH:
                 number += 1
                 attempt(os.chmod, name, 0o700, dir_fd=fd)  # its link to the parent changes
                 done = attempt(os.rename, name, ".removed-%d" % number, src_dir_fd=fd, dst_dir_fd=top) or done
-            else:
-                try:
-                    inner = open_folder(name, dir_fd=fd)
-                except OSError:
-                    continue
-                done = empty(inner) or done
-                os.close(inner)
-                done = attempt(os.rmdir, name, dir_fd=fd) or done
+                continue
+            try:
+                inner = open_folder(name, dir_fd=fd)
+            except OSError:
+                continue
+            done = empty(inner, depth + 1) or done
+            os.close(inner)
+            done = attempt(os.rmdir, name, dir_fd=fd) or done
         return done
 
     os.chdir("/")

@@ -2,7 +2,7 @@
 //! than a path may be long. The runner does the same where it still can.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use nix::dir::{Dir, Type};
@@ -11,51 +11,59 @@ use nix::fcntl::{AT_FDCWD, OFlag, renameat};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-/// Removes a folder without following links in it. Each folder is brought up to the top and emptied there, so that neither
-/// its depth nor the limit of open files matters.
+/// Folders open at once: far below the usual limit of open files (256).
+const MAX_DEPTH: usize = 50;
+
+/// Removes a folder without following links in it. What is deep is brought up to the top, so that neither the depth nor the
+/// limit of open files matters.
 pub(super) fn remove(folder: &Path) -> std::io::Result<()> {
     let Ok(name) = CString::new(folder.as_os_str().as_encoded_bytes()) else {
         return Err(std::io::ErrorKind::InvalidInput.into());
     };
-    match open(AT_FDCWD, &name) {
-        Ok(mut top) => {
-            let mut brought_up = 0;
-            while step(&mut top, None, &mut brought_up)? {}
-        }
+    let mut top = match open(AT_FDCWD, &name) {
         Err(Errno::ENOENT) => return Ok(()), // the runner was quicker
-        Err(error) => return Err(error.into()),
-    }
-    Ok(std::fs::remove_dir(folder)?)
+        top => top?,
+    };
+    let mut removal = Removal { top: top.as_fd().try_clone_to_owned()?, brought_up: 0 };
+    while removal.step(&mut top, 0)? {}
+    std::fs::remove_dir(folder)
 }
 
-/// Removes what is in `folder`, bringing its folders up to `top`, or emptying them where it is the top; whether anything
-/// changed. What cannot be removed now shows at the end.
-fn step(folder: &mut Dir, top: Option<BorrowedFd<'_>>, brought_up: &mut u64) -> nix::Result<bool> {
-    let mut names = Vec::new();
-    for entry in folder.iter() {
-        let entry = entry?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            names.push((entry.file_name().to_owned(), entry.file_type()));
-        }
-    }
-    let here = folder.as_fd();
-    let mut changed = false;
-    for (name, kind) in names {
-        let done = if !is_folder(here, &name, kind) {
-            unlinkat(here, name.as_c_str(), UnlinkatFlags::NoRemoveDir)
-        } else if let Some(top) = top {
-            *brought_up += 1;
-            allow(here, &name); // its link to the parent changes
-            renameat(here, name.as_c_str(), top, format!(".removed-{brought_up}").as_str())
-        } else {
-            if let Ok(mut inner) = open(here, &name) {
-                changed |= step(&mut inner, Some(here), brought_up)?;
+struct Removal {
+    top: OwnedFd,
+    /// Folders so far, for their names at the top.
+    brought_up: u64,
+}
+
+impl Removal {
+    /// Removes what it can in `folder`; whether anything changed. What cannot be removed shows at the end.
+    fn step(&mut self, folder: &mut Dir, depth: usize) -> nix::Result<bool> {
+        let mut names = Vec::new();
+        for entry in folder.iter() {
+            let entry = entry?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                names.push((entry.file_name().to_owned(), entry.file_type()));
             }
-            unlinkat(here, name.as_c_str(), UnlinkatFlags::RemoveDir)
-        };
-        changed |= done.is_ok();
+        }
+        let here = folder.as_fd();
+        let mut changed = false;
+        for (name, kind) in names {
+            let done = if !is_folder(here, &name, kind) {
+                unlinkat(here, name.as_c_str(), UnlinkatFlags::NoRemoveDir)
+            } else if depth == MAX_DEPTH {
+                self.brought_up += 1;
+                allow(here, &name); // its link to the parent changes
+                renameat(here, name.as_c_str(), self.top.as_fd(), format!(".removed-{}", self.brought_up).as_str())
+            } else {
+                if let Ok(mut inner) = open(here, &name) {
+                    changed |= self.step(&mut inner, depth + 1)?;
+                }
+                unlinkat(here, name.as_c_str(), UnlinkatFlags::RemoveDir)
+            };
+            changed |= done.is_ok();
+        }
+        Ok(changed)
     }
-    Ok(changed)
 }
 
 /// Not every file system says in its listing what an entry is.
@@ -109,12 +117,14 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let scratch = home.path().join("scratch");
         std::fs::create_dir(&scratch).unwrap();
-        for _ in 0..60 {
+        let long = "d".repeat(100);
+        for _ in 0..12 {
             // A chain grows from its end, for no path may be that long.
-            let chain = home.path().join("chain");
-            std::fs::create_dir_all(chain.join(["d"; 50].join("/"))).unwrap();
-            let _ = std::fs::rename(scratch.join("d"), chain.join(["d"; 50].join("/")).join("d"));
-            std::fs::rename(chain, scratch.join("d")).unwrap();
+            let (chain, last) =
+                (home.path().join("chain"), home.path().join("chain").join([long.as_str(); 9].join("/")));
+            std::fs::create_dir_all(&last).unwrap();
+            let _ = std::fs::rename(scratch.join(&long), last.join(&long));
+            std::fs::rename(chain, scratch.join(&long)).unwrap();
         }
         remove(&scratch).unwrap();
         assert!(!scratch.exists());
