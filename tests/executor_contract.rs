@@ -542,8 +542,10 @@ async fn interrupt_and_second_interrupt(executor: &dyn Executor) {
     let ran = rig.read(output, 0).await.ends(Outcome::Cancelled);
     assert!(!ran.done.variables_lost && ran.code() == 130);
     assert_eq!(rig.run("print(x)").await.ok().stdout, "2\n");
-    let code =
-        "import time\nprint('go')\nwhile True:\n    try: time.sleep(9)\n    except BaseException: print('caught')";
+    let code = "import time
+while True:
+    try: print('go'), time.sleep(9)
+    except BaseException: print('caught')";
     let mut output = rig.start(code, 60);
     rig.interrupt_after(&mut output, "go").await;
     rig.interrupt_after(&mut output, "caught").await;
