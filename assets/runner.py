@@ -44,6 +44,8 @@ TEXT_BYTES = 8 << 10  # text form of a value
 FIGURES = 10  # figures of one cell
 PNG_BYTES = 5 * MIB  # one figure
 TABLE_ROWS, TABLE_COLUMNS, CELL_CHARS = 200, 50, 200
+REMOVE_DEPTH = 50  # folders open at once while a folder is removed: far below the usual limits of files and recursion
+SPARE_FILES = 4  # an import has a folder and a file open, and what is read in it opens more
 FAST_WRITES = 1000  # writes within a window that turn block buffering on: more than a person reads, 3 ms of overhead
 BLOCK_BYTES = 64 << 10  # block in that mode
 SLOW_WINDOWS = 10  # quiet windows that turn it off again
@@ -346,6 +348,8 @@ class Worker:
         self.said, self.buffer, self.silent = said, bytearray(), False
         os.set_blocking(said, False)
         self.told = Queue(told)
+        self.unfit = "it ended before it was ready"  # why it is of no use
+        self.up = False  # it said that its set-up worked; code runs only then
         self.status = None  # once it is reaped: wait status and peak in bytes
         self.cells = 0  # cells it has finished
         self.names = False  # variables of theirs live in it
@@ -563,6 +567,9 @@ class Supervisor:
                 if found is None:
                     return
                 kind, body = found
+                if kind == b"U" and not worker.up:
+                    worker.up, worker.unfit = not body, body.decode("utf-8", "replace")
+                    continue
                 if self.run is None:
                     raise ValueError("nothing was asked")
                 if kind == b"V":
@@ -606,11 +613,11 @@ class Supervisor:
             if line.startswith(b"VmHWM:"):
                 peak = int(line.split()[1]) * 1024
         lost = self.lost
-        if worker.silent or any(stream.closed for stream in worker.streams):
-            lost = self.bury() or lost  # it closed its pipes: of no further use
+        worker.buffer += read_some(worker.said) or b""
+        if worker.silent or worker.buffer or any(stream.closed for stream in worker.streams):
+            # It closed its pipes, or spoke after the end, which must not become the end of the next cell.
+            lost = self.bury() or lost
         self.finish(run.reason or "exited %d" % code, took, peak, lost)
-        if worker.buffer:  # it spoke after the end: nothing of it belongs to the next cell
-            worker.kill(signal.SIGKILL)
 
     def died(self):
         worker, run = self.worker, self.run
@@ -619,6 +626,8 @@ class Supervisor:
         sweep(self.reap, self.spared())
         if run.reason:
             outcome = run.reason
+        elif not worker.up:
+            outcome = "unfit " + worker.unfit
         elif os.WIFEXITED(status):
             outcome = "exited %d" % os.WEXITSTATUS(status)
         elif os.WTERMSIG(status) == signal.SIGXCPU:
@@ -1169,6 +1178,18 @@ def frame_table(value):
     return json.dumps(body).encode()
 
 
+def fault(limits, cells):
+    """What makes a worker with these limits useless, so that it does not run code and stay silent."""
+    try:
+        for fd, end in enumerate(cells.ends, 1):
+            os.dup2(end, fd)
+        for fd in [os.dup(0) for _ in range(SPARE_FILES)]:
+            os.close(fd)
+    except OSError as error:
+        return "%s with %d open files" % (error.strerror, limits["files"])
+    return ""
+
+
 def work(limits, told_end, said_end, out_end, err_end):
     """The life of a worker; never returns."""
     try:
@@ -1177,6 +1198,10 @@ def work(limits, told_end, said_end, out_end, err_end):
         os.makedirs(WORKSPACE, 0o700, exist_ok=True)  # code before us may have removed it
         os.chdir(WORKSPACE)
         cells = Cells(said, out, err)
+        found = fault(limits, cells).encode()
+        cells.send(b"U", found)
+        if found:
+            os._exit(1)
         buffer = bytearray()
         while True:
             found = take_frame(buffer, COMMAND_BYTES)
@@ -1195,22 +1220,53 @@ def work(limits, told_end, said_end, out_end, err_end):
 
 
 def remove(folder):
-    """Removes a folder without following links; `shutil` would cost more to import than to run."""
+    """Removes a folder without following links, however its folders are protected and however deep they are: the deepest
+    are brought up to the top. `shutil` would cost more to import than to run."""
 
     def attempt(call, *names, **place):
         try:
             call(*names, **place)
+            return True
         except OSError:
-            pass
+            return False
+
+    def entries(fd):
+        with os.scandir(fd) as found:
+            return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+
+    def open_folder(name, **place):
+        attempt(os.chmod, name, 0o700, **place)
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, **place)
+
+    def empty(fd, depth=0):
+        """One step; whether anything was removed or brought up."""
+        nonlocal number
+        done = False
+        for name, is_folder in entries(fd):
+            if not is_folder:
+                done = attempt(os.unlink, name, dir_fd=fd) or done
+                continue
+            if depth == REMOVE_DEPTH:
+                number += 1
+                attempt(os.chmod, name, 0o700, dir_fd=fd)  # its link to the parent changes
+                done = attempt(os.rename, name, ".removed-%d" % number, src_dir_fd=fd, dst_dir_fd=top) or done
+                continue
+            try:
+                inner = open_folder(name, dir_fd=fd)
+            except OSError:
+                continue
+            done = empty(inner, depth + 1) or done
+            os.close(inner)
+            done = attempt(os.rmdir, name, dir_fd=fd) or done
+        return done
 
     os.chdir("/")
+    number = 0
     try:
-        for _, folders, files, fd in os.fwalk(folder, topdown=False):
-            for name in files + folders:
-                attempt(os.unlink, name, dir_fd=fd)
-            for name in folders:
-                attempt(os.rmdir, name, dir_fd=fd)
-    except (OSError, RecursionError):
+        top = open_folder(folder)
+        while empty(top):
+            pass
+    except OSError:
         pass  # the program tries as well
     attempt(os.rmdir, folder)
 

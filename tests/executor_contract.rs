@@ -86,6 +86,7 @@ contract!(
         crash,
         memory,
         file_size_and_open_files,
+        limits_too_small_for_python,
         forged_frames,
         the_environment_is_ours,
         the_supervisor_is_out_of_reach,
@@ -97,7 +98,7 @@ contract!(
         multiprocessing_and_pickle,
         a_removed_workspace,
         the_first_flood_is_kept,
-        what_outlives_a_run_is_not_denied,
+        nothing_outlives_a_run,
         a_stopped_supervisor_is_no_shelter,
         the_runner_is_replaced,
     ]
@@ -541,8 +542,10 @@ async fn interrupt_and_second_interrupt(executor: &dyn Executor) {
     let ran = rig.read(output, 0).await.ends(Outcome::Cancelled);
     assert!(!ran.done.variables_lost && ran.code() == 130);
     assert_eq!(rig.run("print(x)").await.ok().stdout, "2\n");
-    let code =
-        "import time\nprint('go')\nwhile True:\n    try: time.sleep(9)\n    except BaseException: print('caught')";
+    let code = "import time
+while True:
+    try: print('go'), time.sleep(9)
+    except BaseException: print('caught')";
     let mut output = rig.start(code, 60);
     rig.interrupt_after(&mut output, "go").await;
     rig.interrupt_after(&mut output, "caught").await;
@@ -571,7 +574,12 @@ print('up')
 time.sleep(3600)";
     let mut output = rig.start(code, 60);
     while !matches!(output.recv().await, Some(Output::Text { .. })) {}
-    assert!(marked(&rig.marker).len() >= 3);
+    // A program that starts has for a moment no command line.
+    let until = Instant::now() + SLACK;
+    while marked(&rig.marker).len() < 3 {
+        assert!(Instant::now() < until);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     let begun = Instant::now();
     rig.close().await;
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
@@ -798,6 +806,43 @@ async fn file_size_and_open_files(executor: &dyn Executor) {
     let ran = rig.run("files = [open('/dev/null') for _ in range(300)]").await.ends(exited(1));
     assert!(ran.stderr.contains("[Errno 24]"), "{}", ran.stderr);
     rig.end().await;
+}
+
+async fn limits_too_small_for_python(executor: &dyn Executor) {
+    let small = [
+        SecurityPolicy { max_open_files: 1, ..policy() },
+        SecurityPolicy { max_open_files: 3, ..policy() },
+        SecurityPolicy { max_open_files: 8, ..policy() },
+        SecurityPolicy { max_memory_bytes: 1, ..policy() },
+        SecurityPolicy { max_processes: 1, ..policy() },
+        SecurityPolicy { max_file_bytes: 1, ..policy() },
+    ];
+    for policy in small {
+        let keep = tempfile::tempdir().unwrap();
+        let request = OpenRequest { policy: policy.clone(), inputs: Inputs::default(), keep: keep.path().into() };
+        let Ok(sandbox) = executor.open(request).await else { continue };
+        for number in 1..3 {
+            let code = "import json; print('out')".to_string();
+            let mut output = sandbox.run(Cell { number, code, timeout_seconds: 20 });
+            let (mut text, mut outcome) = (String::new(), None);
+            while let Some(piece) = output.recv().await {
+                match piece {
+                    Output::Text { text: more, .. } => text.push_str(&more),
+                    Output::Finished(finished) => outcome = Some(finished.outcome),
+                    Output::Started | Output::Notice(..) | Output::Value(_) => {}
+                }
+            }
+            match outcome.expect("an end") {
+                Outcome::SetupFailed { failure, .. } | Outcome::BackendLost { failure, .. } => {
+                    assert!(!failure.why.is_empty() && !failure.hint.is_empty(), "{policy:?}: {failure:?}");
+                }
+                Outcome::Exited { code: 0 } => assert_eq!(text, "out\n", "{policy:?}"),
+                // The code hears of it.
+                other => assert!(!text.is_empty(), "{policy:?}: {other:?}"),
+            }
+        }
+        sandbox.close().await;
+    }
 }
 
 async fn forged_frames(executor: &dyn Executor) {
@@ -1030,7 +1075,7 @@ async fn the_first_flood_is_kept(executor: &dyn Executor) {
 }
 
 /// An executor that says that the time of a run is enforced must hold that against code that means harm.
-async fn what_outlives_a_run_is_not_denied(executor: &dyn Executor) {
+async fn nothing_outlives_a_run(executor: &dyn Executor) {
     let mut rig = Rig::new(executor).await;
     let code = "import os, signal, sys, time
 read, write = os.pipe()
@@ -1053,8 +1098,9 @@ while True: pass";
     for pid in left.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
     }
+    // Elsewhere than here orphans of a killed runner do not come up to us.
     let hold = executor.capabilities(&policy()).hold(Limit::WallTime);
-    assert!(left.is_empty() || hold != Hold::Enforced, "{left:?}");
+    assert!(left.is_empty() || (hold != Hold::Enforced && !cfg!(target_os = "linux")), "{left:?}");
     rig.end().await;
 }
 

@@ -56,6 +56,12 @@ fn the_end_of_its_input_ends_everything_and_removes_the_folder() {
 for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP): signal.signal(s, signal.SIG_IGN)
 subprocess.Popen(['sleep', '{sleep}'], start_new_session=True, env={{}})
 open('file', 'w').write('x')
+os.makedirs('d/e/f')
+open('d/e/f/file', 'w').write('x')
+for folder, mode in (('d/e/f', 0), ('d/e', 0o500), ('d', 0)): os.chmod(folder, mode)
+os.mkdir('deep')
+os.chdir('deep')
+for _ in range(3000): os.mkdir('deep'); os.chdir('deep')
 print('up', flush=True)
 while True: print('flood')"
     );

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use task::Task;
 
 use super::frames::{self, Decoder, kind};
-use super::process::kill_run;
+use super::process::{adopt_orphans, kill_run, start};
 use super::{Cell, Check, Finished, Output, Sandbox, SetupError};
 use crate::core::event::{Failure, Outcome};
 
@@ -92,6 +92,7 @@ type Reply = oneshot::Sender<Result<Check, SetupError>>;
 impl LocalSandbox {
     /// Starts a runner and waits until it is up. Dropped before that, it ends the runner.
     pub async fn start(mut setup: Setup) -> Result<Self, SetupError> {
+        adopt_orphans();
         let mut runner = Runner::spawn(&mut setup.command)?;
         make_private(setup.keep.clone()).await;
         runner.up(setup.scratch.path()).await?;
@@ -161,10 +162,11 @@ async fn make_private(folder: PathBuf) {
 }
 
 /// The process with its pipes. Dropping it closes its standard input, and so ends it with everything below it; a kill
-/// would leave what lives below it to itself.
+/// would leave what lives below it to itself. Before it is up it does not read, and no code of anybody is below it.
 struct Runner {
     child: Child,
     pid: u32,
+    is_up: bool,
     /// `None` once it is told to end.
     stdin: Option<ChildStdin>,
     /// Commands on their way.
@@ -180,7 +182,7 @@ const NO_START: &str = "Python could not be started";
 impl Runner {
     fn spawn(command: &mut Command) -> Result<Self, SetupError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| SetupError {
+        let mut child = start(command).map_err(|error| SetupError {
             missing: error.kind() == std::io::ErrorKind::NotFound,
             failure: Failure::new(
                 NO_START,
@@ -195,13 +197,14 @@ impl Runner {
         };
         let errors = tokio::spawn(read_errors(stderr));
         let (stdin, outgoing, decoder) = (Some(stdin), Vec::new(), Decoder::default());
-        Ok(Self { child, pid, stdin, outgoing, stdout, decoder, errors })
+        Ok(Self { child, pid, is_up: false, stdin, outgoing, stdout, decoder, errors })
     }
 
     /// Waits until it is up; buries it where it does not come up.
     async fn up(&mut self, folder: &Path) -> Result<(), SetupError> {
         let said = timeout(START, self.hello()).await;
         if said == Ok(true) {
+            self.is_up = true;
             return Ok(());
         }
         self.bury(folder).await;
@@ -272,6 +275,15 @@ impl Runner {
             (Some(line), _) => line.to_string(),
             (None, Ok(Ok(status))) => status.to_string(),
             (None, _) => String::new(),
+        }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        // No number once it is reaped.
+        if let Some(pid) = self.child.id().filter(|_| !self.is_up) {
+            kill_run(pid, Path::new(""));
         }
     }
 }

@@ -170,6 +170,8 @@ pub mod process;
 pub mod profile;
 pub mod provision;
 pub mod python;
+mod regular;
 pub mod report;
+mod scratch;
 pub mod subprocess;
 pub mod value;

@@ -17,9 +17,9 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::pip;
 pub use super::pip::Progress;
 use super::python::{Env, Interpreter, hex, write_atomically};
+use super::{pip, regular};
 use crate::core::event::Failure;
 
 /// Pause between two looks at a lock that another process holds.
@@ -317,7 +317,7 @@ fn base(interpreter: &Interpreter) -> String {
 /// spaces make no other environment.
 fn finished(root: &Path, interpreter: &Interpreter, requirements: &[Requirement]) -> Option<Prepared> {
     let mut text = String::new();
-    let file = File::open(root.join(MARKER)).ok()?;
+    let file = regular::open(&root.join(MARKER)).ok()?;
     let age = SystemTime::now().duration_since(file.metadata().ok()?.modified().ok()?).unwrap_or_default();
     file.take(MAX_MARKER).read_to_string(&mut text).ok()?;
     let mut marker: Marker = serde_json::from_str(&text).ok()?;
@@ -340,8 +340,8 @@ fn make_skeleton(root: &Path, interpreter: &Interpreter) -> std::io::Result<()> 
     let pth = pth_lines(&interpreter.site_dirs);
     let is_right = |root: &Path| {
         std::fs::read_link(root.join("bin/python")).is_ok_and(|target| target == interpreter.base_path)
-            && std::fs::read_to_string(root.join("pyvenv.cfg")).is_ok_and(|text| text == config)
-            && std::fs::read_to_string(root.join(&interpreter.venv_site).join(PTH)).is_ok_and(|text| text == pth)
+            && regular::read(&root.join("pyvenv.cfg"), MAX_MARKER).is_ok_and(|text| text == config)
+            && regular::read(&root.join(&interpreter.venv_site).join(PTH), MAX_MARKER).is_ok_and(|text| text == pth)
     };
     if is_right(root) {
         return Ok(());
@@ -404,7 +404,7 @@ fn empty_site(site: &Path) {
 
 /// Waits for the lock; it goes when the file is closed, however the process ends.
 async fn lock(path: &Path, progress: &mut (dyn FnMut(Progress) + Send)) -> Option<File> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).ok()?;
+    let file = regular::open_with(OpenOptions::new().create(true).truncate(false).write(true), path).ok()?;
     let mut told = false;
     loop {
         match file.try_lock() {

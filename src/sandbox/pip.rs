@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::net::unix::pipe;
 use super::inputs::shown;
 use super::local::RUNNER;
 use super::packages::Requirement;
+use super::process;
 use super::python::{Env, Interpreter};
 
 /// Longest run of pip. The default packages are 120 MB: 20 minutes is a line of 1 Mbit/s.
@@ -23,6 +24,9 @@ const MAX_OUTPUT: u64 = 16 * 1024 * 1024;
 
 /// Longest text from pip that is shown, in characters.
 const MAX_SHOWN: usize = 200;
+
+/// Folder in the environment for pip's temporary files: when pip is killed they stay, and here the next one finds them.
+const TEMPORARY: &str = "pip-tmp";
 
 /// Runs pip for an environment without its `.pth` files, which a wheel may bring and Python runs at each start: code from
 /// a package runs in a sandbox or not at all. Without `site` Python does not see that it is in an environment, so that is
@@ -208,7 +212,16 @@ impl Run {
 /// Runs the environment's Python under the guard and follows what it prints.
 async fn run(target: Target<'_>, args: &[&str], progress: &mut (dyn FnMut(Progress) + Send)) -> Run {
     let mut run = Run::default();
-    match tokio::time::timeout(INSTALL_LIMIT, follow(target, args, &mut run, progress)).await {
+    let temporary = target.root.join(TEMPORARY);
+    let made = clear(temporary.clone(), true).await;
+    let followed = async {
+        made?;
+        follow(target, args, &mut run, progress).await
+    };
+    let followed = tokio::time::timeout(INSTALL_LIMIT, followed).await;
+    // What stays is removed before the next run.
+    let _ = clear(temporary, false).await;
+    match followed {
         Ok(Ok(ok)) => run.ok = ok,
         Ok(Err(e)) => run.complaint = format!("{} did not start: {e}", target.interpreter.path.display()),
         Err(_) => run.complaint = format!("not done after {} minutes", INSTALL_LIMIT.as_secs() / 60),
@@ -217,6 +230,18 @@ async fn run(target: Target<'_>, args: &[&str], progress: &mut (dyn FnMut(Progre
         run.complaint = "pip failed and did not say why".into();
     }
     run
+}
+
+/// Removes a folder and makes it anew. It may hold much: not on this thread.
+async fn clear(folder: PathBuf, anew: bool) -> std::io::Result<()> {
+    let work = move || {
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        if anew { std::fs::create_dir(&folder) } else { Ok(()) }
+    };
+    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other).flatten()
 }
 
 async fn follow(
@@ -230,9 +255,10 @@ async fn follow(
     // As a guard the runner kills what it started when its standard input ends, which it does however this program ends.
     command.args(["-I", "-B", "-c", RUNNER, "guard"]).arg(target.root.join("bin/python")).args(args);
     command.current_dir("/").env_clear().envs(target.env.passed());
+    command.env("TMPDIR", target.root.join(TEMPORARY));
     // Not `kill_on_drop`: that would kill the guard and leave pip. Dropping the child closes its standard input instead.
     command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn()?;
+    let mut child = process::start(&mut command)?;
     // The command holds the writing ends; the reading loop ends when the last one is closed.
     drop(command);
     let stdin = child.stdin.take();
@@ -285,6 +311,26 @@ mod tests {
             told,
             ["looking for pandas", "downloading pandas (13.1 MB)", "installing 2 packages", "looking for <U+202E>red"]
         );
+    }
+
+    #[tokio::test]
+    async fn an_interrupted_pip_leaves_nothing_the_next_does_not_remove() {
+        let folder = tempfile::tempdir().unwrap();
+        let env = Env::of_process();
+        let interpreter =
+            super::super::python::resolve(&super::super::python::Choice::Auto, &env, folder.path()).await.unwrap();
+        std::fs::create_dir(folder.path().join("bin")).unwrap();
+        std::os::unix::fs::symlink(&interpreter.path, folder.path().join("bin/python")).unwrap();
+        let target = Target { root: folder.path(), site: folder.path(), interpreter: &interpreter, env: &env };
+        let temporary = folder.path().join(TEMPORARY);
+        std::fs::create_dir_all(temporary.join("pip-install-old")).unwrap();
+        let code = "import os, sys, tempfile; name = tempfile.mkdtemp(); alone = [os.path.basename(name)]\n\
+                    print('Collecting', os.listdir(sys.argv[1]) == alone)";
+        let mut told = Vec::new();
+        let mut progress = |step| told.push(step);
+        assert!(run(target, &["-I", "-c", code, temporary.to_str().unwrap()], &mut progress).await.ok);
+        assert_eq!(told, [Progress::Looking("True".into())]);
+        assert!(!temporary.exists());
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::SetupError;
 use super::inputs::shown;
+use super::regular;
 use crate::core::event::Failure;
 
 /// The program that asks an interpreter about itself.
@@ -242,9 +243,7 @@ async fn ask(candidate: &Path, env: &Env, cache: &Path) -> Result<Interpreter, F
 }
 
 fn recall(file: &Path, candidate: &Path, env: &Env) -> Option<Interpreter> {
-    let mut text = String::new();
-    std::fs::File::open(file).ok()?.take(MAX_CACHED).read_to_string(&mut text).ok()?;
-    let cached: Cached = serde_json::from_str(&text).ok()?;
+    let cached: Cached = serde_json::from_str(&regular::read(file, MAX_CACHED).ok()?).ok()?;
     let holds = cached.probe == probe_hash()
         && cached.deciding == env.deciding()
         && cached.stamps.first().is_some_and(|(path, _)| path == candidate)

@@ -57,6 +57,7 @@ fn outcome(words: &str) -> Outcome {
         ("cpu", _) => Outcome::CpuLimit,
         ("output", _) => Outcome::OutputLimit,
         ("cancelled", _) => Outcome::Cancelled,
+        ("unfit", _) => unfit(number),
         ("breach", _) => lost("the code wrote into the connection between worker and runner"),
         _ => lost("the runner said an end that is not understood"),
     }
@@ -65,6 +66,15 @@ fn outcome(words: &str) -> Outcome {
 fn lost(why: &str) -> Outcome {
     let failure = Failure::new("the Python worker was stopped", why, "do not write to descriptors you did not open");
     Outcome::BackendLost { failure, missing: false }
+}
+
+/// The worker said before any code ran that its limits leave it no room.
+fn unfit(why: &str) -> Outcome {
+    let hint = "raise the limits of the policy, first policy.max_open_files";
+    Outcome::SetupFailed {
+        failure: Failure::new("Python cannot work within the limits", short(why), hint),
+        missing: false,
+    }
 }
 
 /// Reads what a check found: line of the first error (0 for none), its message, then the imported modules.
@@ -104,6 +114,14 @@ mod tests {
         {
             assert!(matches!(finished(body).outcome, Outcome::BackendLost { .. }), "{body:?}");
         }
+    }
+
+    #[test]
+    fn limits_too_small_are_told() {
+        let Outcome::SetupFailed { failure, .. } = finished(b"outcome unfit no \x1b[2Jroom\n").outcome else {
+            panic!()
+        };
+        assert!(failure.why == "no room" && failure.hint.contains("max_open_files"), "{failure:?}");
     }
 
     #[test]

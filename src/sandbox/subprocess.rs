@@ -22,6 +22,8 @@ use crate::core::policy::{Capabilities, Hold, Limit, SecurityPolicy};
 const MAX_COPIED: u64 = 256 * 1024 * 1024;
 /// Bytes copied between two looks at whether anybody still waits: well below a second from a slow disk.
 const STEP: u64 = 8 * 1024 * 1024;
+/// Inputs left out that are named, each with its reason; the others are counted. More would fill the model's context.
+const MAX_NAMED: usize = 8;
 /// Threads of the numeric libraries at most: each one takes address space of its own.
 const MAX_THREADS: u64 = 2;
 /// Where the code finds programs.
@@ -135,13 +137,19 @@ fn prepare(inputs: &Inputs, waiting: &Weak<()>) -> std::io::Result<(tempfile::Te
     }
     let workspace = scratch.path().join(WORKSPACE);
     let mut left = MAX_COPIED;
-    let mut notes = Vec::new();
+    let (mut notes, mut unnamed) = (Vec::new(), 0u64);
     for input in &inputs.files {
         match copy(input, &workspace, left, waiting) {
             Ok(bytes) => left -= bytes,
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => return Err(error),
+            Err(_) if notes.len() == MAX_NAMED => unnamed += 1,
             Err(error) => notes.push(format!("the input {} is not there: {error}", input.name)),
         }
+    }
+    match unnamed {
+        0 => {}
+        1 => notes.push("1 more input is not there".into()),
+        count => notes.push(format!("{count} more inputs are not there")),
     }
     Ok((scratch, notes))
 }
@@ -253,6 +261,20 @@ mod tests {
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let error = copy(&Input::new("pipe", path, 1), home.path(), 10, &Weak::new()).unwrap_err();
         assert_eq!(error.to_string(), "it is no regular file");
+    }
+
+    #[test]
+    fn few_of_the_inputs_left_out_are_named() {
+        let home = tempfile::tempdir().unwrap();
+        let missing = |number| Input::new(format!("{number}.csv"), home.path().join("missing"), 1);
+        let notes = |count| {
+            let inputs = Inputs { files: (0..count).map(missing).collect(), notes: vec![] };
+            prepare(&inputs, &Weak::new()).unwrap().1
+        };
+        assert_eq!(notes(MAX_NAMED).len(), MAX_NAMED);
+        assert_eq!(notes(MAX_NAMED + 1).last().unwrap(), "1 more input is not there");
+        let many = notes(632);
+        assert_eq!((many.len(), many.last().unwrap().as_str()), (MAX_NAMED + 1, "624 more inputs are not there"));
     }
 
     #[test]

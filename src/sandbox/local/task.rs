@@ -11,15 +11,21 @@ use crate::core::event::{Failure, Outcome, StreamName};
 use crate::sandbox::artifacts::{self, Collected, Snapshot};
 use crate::sandbox::frames::{Frame, kind};
 use crate::sandbox::output::Capture;
+use crate::sandbox::process::kill_orphans;
 use crate::sandbox::report::{self, Report};
-use crate::sandbox::{Cell, Finished, Output, SetupError, value};
+use crate::sandbox::{Cell, Finished, Output, SetupError, scratch, value};
 
 /// From the interrupt to the kill, as in the runner.
 const GRACE: Duration = Duration::from_secs(2);
 /// What the runner may take beyond its own deadlines before it counts as stuck: its hunt for descendants and a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
 /// What it may take beyond the kill that a person asked for: he waits, and the variables are lost anyway.
-const STOP_SLACK: Duration = Duration::from_millis(300);
+const STOP_SLACK: Duration = Duration::from_millis(200);
+/// Silence after which everything the runner said before a deadline was looked at: this program may have been stopped past
+/// it. The runner keeps what does not fit into the pipe, and a busy machine lets it wait.
+const SILENCE: Duration = Duration::from_millis(100);
+/// Longest look at it, should it never stop talking.
+const LAST_FRAMES: Duration = Duration::from_secs(1);
 /// Longest run, so that no clock overflows.
 const MAX_RUN: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Bytes of the values of one run together, as in the runner.
@@ -130,6 +136,9 @@ pub(super) struct Task {
     lost: bool,
 }
 
+/// What happened to a runner whose output ended.
+const ENDED: &str = "the Python runner ended unexpectedly";
+
 /// Why there is no runner.
 enum NoRunner {
     /// The person did not want to wait for it.
@@ -176,10 +185,10 @@ impl Task {
                 }
                 Wake::Request(None) => break,
                 Wake::Signal => self.interrupt(),
-                Wake::Read(0) => self.end_runner("the Python runner ended unexpectedly", None).await,
+                Wake::Read(0) => self.end_runner(ENDED, None).await,
                 Wake::Read(count) => self.take(&buffer[..count]).await,
                 Wake::Abandoned => self.abandon(),
-                Wake::Due => self.due().await,
+                Wake::Due => self.due(&mut buffer).await,
             }
             if let Some(run) = &mut self.run {
                 run.flush(Instant::now());
@@ -328,11 +337,28 @@ impl Task {
         self.interrupt();
     }
 
-    async fn due(&mut self) {
-        let now = Instant::now();
-        if self.run.as_ref().is_some_and(|run| now >= run.deadline) {
+    /// Something is due. A deadline is judged only by a run whose frames were all looked at.
+    async fn due(&mut self, buffer: &mut [u8]) {
+        let until = Instant::now() + LAST_FRAMES;
+        while self.is_late()
+            && let Some(runner) = &mut self.runner
+            && let Ok(count) = timeout(SILENCE, runner.exchange(buffer)).await
+        {
+            if count == 0 {
+                return self.end_runner(ENDED, None).await;
+            }
+            self.take(&buffer[..count]).await;
+            if Instant::now() >= until {
+                break; // it never stops talking
+            }
+        }
+        if self.is_late() {
             self.end_runner("the Python runner was replaced", Some("it did not answer".into())).await;
         }
+    }
+
+    fn is_late(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| Instant::now() >= run.deadline)
     }
 
     async fn take(&mut self, bytes: &[u8]) {
@@ -484,8 +510,13 @@ impl Task {
             }
         }
         self.end_all("the sandbox was closed", "", Instant::now()).await;
-        let scratch = self.setup.scratch;
-        let _ = tokio::task::spawn_blocking(move || scratch.close()).await;
+        let folder = self.setup.scratch;
+        let clear = move || {
+            kill_orphans();
+            // What it leaves (a file that cannot be removed) its owner tries once more when it is dropped.
+            let _ = scratch::remove(folder.path());
+        };
+        let _ = tokio::task::spawn_blocking(clear).await;
         // Whoever waits for the end waits for this.
         self.inbox.close();
         let mut waiting: Vec<_> = self.waiting.into_iter().map(|(_, tx, _)| tx).collect();

@@ -107,6 +107,53 @@ take()
 }
 
 #[tokio::test]
+async fn what_was_said_before_a_deadline_counts_however_late_we_are() {
+    let code = r#"
+kind, body = take()
+put(b"S", body[:4])
+import time; time.sleep(0.2)
+for _ in range(10): put(b"O", bytes(8) + b"x" * 60000)
+put(b"F", b"outcome exited 0\n")
+take()
+"#;
+    let sandbox = sandbox(code).await;
+    let mut output = sandbox.run(cell());
+    assert_eq!(output.recv().await, Some(Output::Started));
+    // Like a stop of this program: its end is in the pipe, and the time is over.
+    std::thread::sleep(Duration::from_millis(600));
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    tokio::time::resume();
+    assert_eq!(end(output).await.outcome, Outcome::Exited { code: 0 });
+    sandbox.close().await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_start_that_nobody_waits_for_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let up = folder.path().join("up");
+    // Like a Python that does not read yet.
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ > \"$0\"; exec sleep 3600"]).arg(&up);
+    let mut runner = Runner::spawn(&mut command).unwrap();
+    let pid = loop {
+        match std::fs::read_to_string(&up) {
+            Ok(text) if text.ends_with('\n') => break text.trim().to_string(),
+            Ok(_) | Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    assert!(timeout(Duration::from_millis(50), runner.up(folder.path())).await.is_err());
+    drop(runner);
+    let begun = Instant::now();
+    let lives = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z"));
+    while lives() {
+        assert!(begun.elapsed() < Duration::from_secs(2));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
 async fn what_is_kept_is_the_persons_own() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();

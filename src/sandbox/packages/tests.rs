@@ -230,6 +230,37 @@ async fn a_broken_environment_is_replaced() {
 }
 
 #[tokio::test]
+async fn pipes_in_the_cache_hold_nobody_up() {
+    let place = Place::new().await;
+    let root = place.plan(&["sandscript-absent"]).root.unwrap();
+    let answers = std::fs::read_dir(place.cache().join("python")).unwrap().flatten().map(|entry| entry.path());
+    let others = [root.join(MARKER), root.join("pyvenv.cfg"), root.join(&place.interpreter.venv_site).join(PTH)];
+    let lock = root.with_extension("lock");
+    for path in answers.chain(others).chain([lock.clone()]) {
+        let _ = std::fs::remove_file(&path);
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    }
+    let all = async move {
+        let Place { interpreter, folder, .. } = &place;
+        assert_eq!(resolve(&Choice::Auto, &Env::of_process(), &place.cache()).await.unwrap(), *interpreter);
+        let (interpreter, cache) = (interpreter.clone(), folder.path().join("cache"));
+        let planned = move || plan(&interpreter, &[Requirement::parse("sandscript-absent").unwrap()], &cache);
+        tokio::task::spawn_blocking(planned).await.unwrap();
+        assert!(super::lock(&lock, &mut |_| ()).await.is_none());
+    };
+    // On a thread of its own, for a hang is one of the thread.
+    let thread = std::thread::spawn(move || {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(all);
+    });
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while !thread.is_finished() {
+        assert!(std::time::Instant::now() < until, "it waits for a pipe");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    thread.join().unwrap();
+}
+
+#[tokio::test]
 async fn without_a_cache_folder_the_interpreter_is_used() {
     let place = Place::new().await;
     let file = place.folder.path().join("file");

@@ -1,14 +1,9 @@
 //! Reading a table within limits: bytes, time, and the size of one record.
 
 use std::cell::Cell;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
-
-use nix::fcntl::OFlag;
 
 use super::column::Column;
 
@@ -38,13 +33,6 @@ pub(super) struct Table {
     pub samples: Vec<Vec<String>>,
     /// How it must be read, and what is odd in it.
     pub notes: Vec<String>,
-}
-
-/// Opens a file that was a regular one when it was listed. It may have become a pipe: that must not be waited for.
-pub(super) fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file any more")) }
 }
 
 /// Tells the user of a [`Limited`] reader how it goes.
