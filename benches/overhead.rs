@@ -77,7 +77,7 @@ struct Run {
 
 /// One whole `exec` with a model that sends `code` and then an answer.
 fn exec(python: &Path, home: &Path, code: &str, flags: &[&str]) -> Run {
-    let server = Server::chat(vec![Say::call(code), Say::text("It is 1.")]);
+    let server = Server::chat(vec![Say::call(code), Say::text("Done.")]);
     let work = home.join("work");
     std::fs::create_dir_all(&work).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandscript"));
@@ -92,7 +92,7 @@ fn exec(python: &Path, home: &Path, code: &str, flags: &[&str]) -> Run {
         .env("HOME", home)
         .env("PATH", std::env::var_os("PATH").unwrap_or_default());
     let (took, out, memory) = time(&mut command);
-    assert!(String::from_utf8_lossy(&out).contains("It is 1."), "{}", String::from_utf8_lossy(&out));
+    assert!(String::from_utf8_lossy(&out).contains("Done."), "{}", String::from_utf8_lossy(&out));
     Run { took, memory, output: out.len() }
 }
 

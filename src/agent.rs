@@ -348,7 +348,7 @@ impl Agent {
                 let partial = std::mem::take(said);
                 self.flush_batch().await;
                 self.activity = Activity::Idle;
-                let failure = Failure::new("interrupted by the user", "", "");
+                let failure = Failure::new("the reply was stopped", "", "");
                 let failed = ModelFailure { kind: ModelFailureKind::Interrupted, failure, partial };
                 self.record(Event::ModelFailed(failed)).await;
             }

@@ -7,12 +7,27 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{Config, Sources};
 use crate::error::{Error, Result};
 
+/// What a stranger needs to begin.
+const AFTER_HELP: &str = "\
+Example, in a folder with data, with Ollama and mistral-nemo on this machine:
+  sandscript exec --allow-unsandboxed \"How many rows has sales.csv?\"
+
+Every option has a key in the configuration file (`sandscript config path`) and an environment variable: \
+policy.timeout_seconds, SANDSCRIPT_POLICY_TIMEOUT_SECONDS. Limits at their defaults: 10 s a run, 512 MiB, 3 retries.";
+
 /// Longest time that can be asked for, seconds: a week.
 const MAX_SECONDS: u64 = 604_800;
 
 /// Ask a question about data; a language model writes Python, a sandbox runs it, failures are repaired.
 #[derive(Debug, Parser)]
-#[command(name = "sandscript", version, max_term_width = 100, arg_required_else_help = true, args_override_self = true)]
+#[command(
+    name = "sandscript",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    args_override_self = true,
+    after_help = AFTER_HELP
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -229,7 +229,12 @@ impl Config {
 }
 
 fn bad(what: &str, origin: &str) -> Error {
-    Error::usage(format!("bad {origin}"), what.trim(), "`sandscript config show` lists every key and its value")
+    // With a broken file `config show` ends in the same error; the example does not.
+    Error::usage(
+        format!("bad {origin}"),
+        what.trim(),
+        "every key is in config.example.toml; `sandscript config init --config FILE` writes it",
+    )
 }
 
 fn table_of(config: &Config) -> Result<Table> {

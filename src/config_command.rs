@@ -38,12 +38,15 @@ pub fn run(command: &ConfigCommand, common: &Common, places: &Places) -> Result<
 /// Writes the example, never over an existing file.
 fn init(file: &std::path::Path) -> Result<()> {
     let failed = |e: std::io::Error| {
-        let hint = if e.kind() == std::io::ErrorKind::AlreadyExists {
-            "edit it, or move it away first"
-        } else {
-            "choose another place with --config FILE"
-        };
-        Error::usage(format!("cannot write {}", file.display()), e.to_string(), hint)
+        if e.kind() == std::io::ErrorKind::AlreadyExists {
+            let what = format!("{} is there already and stays as it is", file.display());
+            return Error::usage(what, "", "edit it, or write another one with --config FILE");
+        }
+        Error::usage(
+            format!("cannot write {}", file.display()),
+            e.to_string(),
+            "choose another place with --config FILE",
+        )
     };
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;

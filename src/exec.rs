@@ -77,8 +77,14 @@ fn bug<T>() -> Result<T> {
 }
 
 fn finish(args: &Exec, ended: Ended, view: &mut View) -> Result<()> {
+    // What was done so far is worth a look, where it was kept.
+    let look = if args.ephemeral { "" } else { "see what was done: sandscript sessions show last" };
     if let Some(stop) = &ended.stop {
-        return Err(stop.error());
+        let mut error = stop.error();
+        if error.failure.hint.is_empty() {
+            error.failure.hint = look.into();
+        }
+        return Err(error);
     }
     let Some(kind) = Kind::of_turn(ended.status) else {
         if ended.unrepaired {
@@ -92,14 +98,14 @@ fn finish(args: &Exec, ended: Ended, view: &mut View) -> Result<()> {
         return Err(Error { kind, failure });
     }
     let (what, hint) = match ended.status {
-        TurnStatus::Failed => (ended.answer, "say more precisely what you want, or try another model with -m"),
+        TurnStatus::Failed => (ended.answer, look),
         TurnStatus::StepLimit => {
             let so_far =
                 if ended.answer.trim().is_empty() { String::new() } else { format!("; so far: {}", ended.answer) };
             (format!("the limit of steps was reached{so_far}"), "raise it with -c agent.max_steps=N")
         }
-        TurnStatus::ModelError => ("the model gave no usable reply".into(), "try again, or another model with -m"),
-        TurnStatus::SandboxError => (ended.answer, ""),
+        TurnStatus::ModelError => ("the model gave no usable reply".into(), "try another model with -m"),
+        TurnStatus::SandboxError => (ended.answer, look),
         TurnStatus::Rejected | TurnStatus::Stopped | TurnStatus::Answered => ("the turn was stopped".into(), ""),
     };
     Err(Error::new(kind, what, "", hint))

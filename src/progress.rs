@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::core::clean::Clean;
-use crate::core::event::{Channel, Event, NoteKind};
+use crate::core::event::{Channel, Event, NoteKind, StreamName};
 use crate::show;
 
 /// How often the line is drawn again while something goes on.
@@ -25,6 +25,7 @@ const WIDTH: usize = 160;
 /// The view on standard error.
 pub struct Progress {
     terminal: bool,
+    colour: bool,
     now: Option<Now>,
     drawn: bool,
     next_draw: Instant,
@@ -47,7 +48,15 @@ enum What {
 impl Progress {
     /// A view that shows nothing unless `terminal`.
     pub fn new(terminal: bool) -> Self {
-        Self { terminal, now: None, drawn: false, next_draw: Instant::now(), retry: None, max_retries: 0 }
+        Self {
+            terminal,
+            colour: colour(),
+            now: None,
+            drawn: false,
+            next_draw: Instant::now(),
+            retry: None,
+            max_retries: 0,
+        }
     }
 
     /// Something before the session takes time.
@@ -90,7 +99,38 @@ impl Progress {
             Event::ModelFailed(_) => String::new(),
             other => show::event(other, false),
         };
+        let text = self.styled(event, text);
         self.line(&text);
+    }
+
+    /// Code stands back, errors and warnings stand out; colours of the terminal, none with `NO_COLOR`.
+    fn styled(&self, event: &Event, text: String) -> String {
+        const DIM: &str = "2";
+        const RED: &str = "31";
+        const YELLOW: &str = "33";
+        let style = match event {
+            Event::CodeProposed(_) => DIM,
+            Event::RunOutput { stream: StreamName::Stderr, .. } | Event::SandboxFailed { .. } => RED,
+            Event::Note { kind: NoteKind::Warning | NoteKind::PackagesMissing, .. } => YELLOW,
+            Event::SessionStarted(info) if !info.capabilities.isolates() => YELLOW,
+            Event::SessionStarted(_)
+            | Event::InputsListed { .. }
+            | Event::UserSaid { .. }
+            | Event::ModelDelta { .. }
+            | Event::ModelReplied(_)
+            | Event::ModelFailed(_)
+            | Event::CodeApproved { .. }
+            | Event::CodeRejected { .. }
+            | Event::RunStarted { .. }
+            | Event::RunOutput { .. }
+            | Event::RunResult { .. }
+            | Event::RunFinished(_)
+            | Event::ArtifactSaved { .. }
+            | Event::TurnEnded { .. }
+            | Event::Note { .. }
+            | Event::SessionEnded { .. } => return text,
+        };
+        if !self.colour || text.is_empty() { text } else { format!("\x1b[{style}m{text}\x1b[0m") }
     }
 
     fn delta(&mut self, channel: Channel, text: &str) {
@@ -162,4 +202,9 @@ impl Progress {
         let _ = write!(std::io::stderr(), "\r\x1b[K\x1b[?7l{text}\x1b[?7h");
         self.drawn = true;
     }
+}
+
+/// Whether the person wants colours.
+fn colour() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

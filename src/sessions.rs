@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::cli::Sessions;
 use crate::core::clean::Clean;
-use crate::core::render::mib;
+use crate::core::event::TurnStatus;
 use crate::error::{Error, Kind, Result};
 use crate::log::line;
 use crate::log::list::{self, SessionSummary, State};
@@ -61,12 +61,20 @@ fn show_session(name: &str, json: bool, places: &Places) -> Result<()> {
 }
 
 fn text_line(s: &SessionSummary) -> String {
-    let state = match s.state {
-        State::Open => " · open",
-        State::Ended => "",
-        State::Crashed => " · crashed",
+    let outcome = match (s.state, s.status) {
+        (State::Open, _) => "open",
+        (State::Crashed, _) => "crashed",
+        (State::Ended, Some(TurnStatus::Answered)) => "answered",
+        (State::Ended, Some(TurnStatus::Stopped)) => "stopped",
+        (State::Ended, Some(TurnStatus::Rejected)) => "rejected",
+        (State::Ended, Some(TurnStatus::ModelError)) => "model failed",
+        (State::Ended, Some(TurnStatus::SandboxError)) => "sandbox failed",
+        (State::Ended, Some(TurnStatus::Failed | TurnStatus::StepLimit)) => "failed",
+        (State::Ended, None) => "no answer",
     };
-    format!("{}  {}  {}{state}\n    {}\n", s.id, s.model, mib(s.bytes), s.title)
+    let started: String = s.started.as_str().chars().take("2026-11-30T20:05".len()).collect();
+    let started = started.replace('T', " ");
+    format!("{}  {started}  {outcome}  {}  {}\n    {}\n", s.id, s.model, s.folder, s.title)
 }
 
 fn json_line(s: &SessionSummary) -> String {

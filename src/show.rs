@@ -112,6 +112,8 @@ fn output(stream: StreamName, text: &str, dropped: u64) -> String {
 fn value(result: &ResultBundle) -> String {
     let mut shown = match &result.table {
         Some(table) => table_text(table),
+        // The text of a figure says nothing.
+        None if result.png.is_some() => String::new(),
         None => Clean::text(&result.text).to_string().lines().map(|l| format!(" = {l}\n")).collect(),
     };
     if result.png.is_some() {

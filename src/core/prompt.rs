@@ -85,6 +85,26 @@ pub fn after_run(question: &str, failed: bool, silent: bool, source: Option<&str
     }
 }
 
+/// Endings of data files, for names in questions.
+const DATA_ENDINGS: &[&str] = &[".csv", ".tsv", ".xlsx", ".parquet", ".json", ".jsonl"];
+
+/// A data file the question names that is not there.
+pub fn unknown_file<'a>(question: &'a str, files: &[String]) -> Option<&'a str> {
+    let words = question.split(|c: char| c.is_whitespace() || "\"'`,;:()".contains(c));
+    let names =
+        words.map(|w| w.trim_end_matches(['.', '?', '!'])).filter(|w| DATA_ENDINGS.iter().any(|e| w.ends_with(e)));
+    let is_there = |name: &str| files.iter().any(|f| f == name || f.rsplit('/').next() == name.rsplit('/').next());
+    names.into_iter().find(|name| !files.is_empty() && !is_there(name))
+}
+
+/// Told with a question that names a file that is not there.
+pub fn unknown_file_note(name: &str, files: &[String]) -> String {
+    format!(
+        "\n\n(There is no file {name:?}: {}. If none of them is meant, say so instead of guessing.)",
+        files_note(files)
+    )
+}
+
 /// Told after code opened a file that is not there.
 pub fn files_note(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|n| format!("{n:?}")).collect();

@@ -75,9 +75,10 @@ impl Session {
                 self.info = Some(info.clone());
                 Vec::new()
             }
-            Event::InputsListed { profile, names, .. } => {
+            Event::InputsListed { files, profile, names, .. } => {
                 self.profile = profile.clone();
-                self.files = names.clone();
+                // Where not all are named, a name that is missing says nothing.
+                self.files = if *files == names.len() as u64 { names.clone() } else { Vec::new() };
                 Vec::new()
             }
             Event::UserSaid { text } => self.user_said(text),
@@ -149,9 +150,14 @@ impl Session {
         if self.turn.is_some() || self.info.is_none() {
             return Vec::new();
         }
-        self.transcript.push(Message::User(format!("{text}{}", prompt::question_suffix(self.mode()))));
+        let missing = prompt::unknown_file(text, &self.files);
+        let told = missing.map(|name| prompt::unknown_file_note(name, &self.files)).unwrap_or_default();
+        self.transcript.push(Message::User(format!("{text}{told}{}", prompt::question_suffix(self.mode()))));
         self.turn = Some(Turn::new(text, self.transcript.len() - 1));
-        self.ask_model()
+        let warning = missing.map(|name| note(NoteKind::Warning, format!("{name} is not among the input files")));
+        let mut effects: Vec<Effect> = warning.into_iter().collect();
+        effects.extend(self.ask_model());
+        effects
     }
 
     fn ask_model(&mut self) -> Vec<Effect> {

@@ -69,10 +69,15 @@ fn describe_within(inputs: &Inputs, rows: Rows, file_time: Duration, time: Durat
     }
     let until = Instant::now() + time;
     let mut listed = Vec::new();
+    let mut told = Vec::new();
     let mut used = HEADING.len();
     for file in &inputs.files {
-        let table = (Instant::now() < until).then(|| read(file, until.min(Instant::now() + file_time))).flatten();
+        let mut table = (Instant::now() < until).then(|| read(file, until.min(Instant::now() + file_time))).flatten();
         let mut line = file_line(file, table.as_ref());
+        if let Some(first) = table.as_ref().and_then(|table| told_before(&mut told, file, table)) {
+            line = format!("{}, columns as in {}\n", line.trim_end(), quoted(first));
+            table = None;
+        }
         if used + line.len() > MAX_FILE_LINES {
             line = file_line(file, None);
         }
@@ -100,6 +105,16 @@ fn describe_within(inputs: &Inputs, rows: Rows, file_time: Duration, time: Durat
         out.push_str(text);
     }
     out + &last
+}
+
+/// The file told before that has the same columns. Many equal files are common, and the room for them is not.
+fn told_before<'a>(told: &mut Vec<(Vec<String>, &'a str)>, file: &'a Input, table: &Table) -> Option<&'a str> {
+    let columns: Vec<String> = table.columns.iter().map(|c| c.label.clone()).collect();
+    let first = told.iter().find(|(known, _)| *known == columns).map(|(_, name)| *name);
+    if first.is_none() && !columns.is_empty() {
+        told.push((columns, &file.name));
+    }
+    first
 }
 
 /// What is known about a file that is a table and can be read.

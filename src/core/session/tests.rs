@@ -421,6 +421,31 @@ fn a_guess_about_data_is_sent_back_once() {
 }
 
 #[test]
+fn a_file_the_question_names_and_nobody_has_is_told() {
+    let listed = |files: u64| Event::InputsListed {
+        files,
+        bytes: 9,
+        names: vec!["cars.csv".into(), "sub/sales.tsv".into()],
+        profile: "p".into(),
+    };
+    for (files, question, told) in [
+        (2, "How many rows has cars2.csv?", true),
+        (2, "How many rows has cars.csv?", false),
+        (2, "Sum of (sales.tsv), please.", false),
+        (2, "What is a csv?", false),
+        (3, "How many rows has cars2.csv?", false),
+    ] {
+        let mut p = Play::new(info());
+        p.fact(listed(files));
+        p.fact(Event::UserSaid { text: question.into() });
+        let noted =
+            |e: &Event| matches!(e, Event::Note { text, .. } if text == "cars2.csv is not among the input files");
+        assert_eq!(p.facts.iter().any(noted), told, "{question} of {files}");
+        assert_eq!(p.last_request()[1].contains("There is no file \"cars2.csv\""), told, "{question} of {files}");
+    }
+}
+
+#[test]
 fn a_long_time_limit_is_clamped_and_both_are_told() {
     let mut p = Play::asked("q");
     let mut asks = call("c1", "a", How::Call);

@@ -35,6 +35,19 @@ pub(super) fn is_missing(cell: &str) -> bool {
     cell.len() <= MAX_MISSING && MISSING.contains(&cell)
 }
 
+/// `1,5` and `1.234,56`: a comma for the point, points between groups of three digits.
+fn decimal_comma(number: &str) -> Option<f64> {
+    let (whole, fraction) = number.split_once(',')?;
+    let mut groups = whole.split('.');
+    let first = groups.next()?;
+    let grouped = groups.all(|g| g.len() == 3 && g.bytes().all(|b| b.is_ascii_digit()));
+    let plain = !whole.contains('.') || first.trim_start_matches(['+', '-']).len() <= 3;
+    if !grouped || !plain {
+        return None;
+    }
+    format!("{}.{fraction}", whole.replace('.', "")).parse().ok()
+}
+
 /// One column.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
@@ -48,6 +61,8 @@ pub(super) struct Column {
     /// The first word other than nothing that was read as missing.
     missing_word: Option<String>,
     could_be: CouldBe,
+    /// Numbers have points between the thousands.
+    thousands: bool,
     least: Option<(f64, String)>,
     greatest: Option<(f64, String)>,
     /// The first values in order of appearance; one more than [`MAX_VALUES`] means too many.
@@ -95,6 +110,7 @@ impl Column {
             missing: 0,
             missing_word: None,
             could_be,
+            thousands: false,
             least: None,
             greatest: None,
             values: Vec::new(),
@@ -127,9 +143,10 @@ impl Column {
         if could_be.float || could_be.comma {
             could_be.int &= number.parse::<i64>().is_ok();
             let point = number.parse::<f64>().ok();
-            let comma = || number.replacen(',', ".", 1).parse::<f64>().ok().filter(|_| !number.contains('.'));
+            let comma = || decimal_comma(number);
             could_be.float &= point.is_some();
             could_be.comma &= point.is_some() || comma().is_some();
+            self.thousands |= point.is_none() && number.contains('.') && comma().is_some();
             if let Some(value) = point.or_else(comma) {
                 self.add_number(value, number);
             }
@@ -202,6 +219,11 @@ impl Column {
             None => "text",
         };
         if self.missing == 0 { kind.into() } else { format!("{kind}, {} missing", self.missing) }
+    }
+
+    /// Such numbers have points between their thousands.
+    pub fn has_thousands(&self) -> bool {
+        self.has_decimal_comma() && self.thousands
     }
 
     /// Its name and all that is known. `whole` says that every row was read.

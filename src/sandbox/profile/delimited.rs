@@ -94,6 +94,9 @@ fn rows(head: &[u8], rest: impl Read, until: Instant) -> io::Result<Table> {
     table.whole = !gauge.is_cut();
     if table.columns.iter().any(Column::has_decimal_comma) {
         table.notes.insert(0, "decimal=\",\"".into());
+        if table.columns.iter().any(Column::has_thousands) {
+            table.notes.insert(1, "thousands=\".\"".into());
+        }
     }
     if legacy {
         table.notes.insert(0, "encoding=\"latin-1\"".into());
