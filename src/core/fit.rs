@@ -1,11 +1,8 @@
 //! How much of the conversation fits into the window of the model, and which part is sent.
 
 use super::event::Usage;
-use super::render::HeadTail;
+use super::render::{BYTES_PER_TOKEN, HeadTail};
 use super::transcript::Message;
-
-/// Bytes of a token until the server's own count is known: text of code and English is 3 to 4.
-pub const BYTES_PER_TOKEN: f64 = 3.2;
 
 /// What is left of the budget after old rounds were dropped: one big step, so that prefix caches hold.
 const TRIM_TO: f64 = 0.6;

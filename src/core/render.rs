@@ -4,6 +4,9 @@ use super::clean;
 use super::event::{Outcome, StreamName};
 use super::policy::SecurityPolicy;
 
+/// Bytes of a token until the server's own count is known: text of code and English is 3 to 4.
+pub const BYTES_PER_TOKEN: f64 = 3.2;
+
 /// What the model gets of each stream, bytes, where the window is large enough (design §4).
 pub const MODEL_OUTPUT_BYTES: usize = 8 * 1024;
 
@@ -12,7 +15,7 @@ const WINDOW_SHARE: usize = 6;
 
 /// Bytes of each stream that go to a model with a window of `window` tokens.
 pub fn model_output_bytes(window: u32) -> usize {
-    let window_bytes = (f64::from(window) * super::fit::BYTES_PER_TOKEN) as usize;
+    let window_bytes = (f64::from(window) * BYTES_PER_TOKEN) as usize;
     MODEL_OUTPUT_BYTES.min(window_bytes / WINDOW_SHARE).max(512)
 }
 

@@ -1,11 +1,11 @@
 //! Workbooks and columnar files, made readable for the profile: a throw-away sandbox of the session's kind turns them into
 //! CSV under the limits of a run. What comes back is a file from outside like any other.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 
-use super::inputs::Inputs;
+use super::inputs::{Inputs, Readable};
 use super::{Cell, Executor, OpenRequest, Output};
 use crate::core::event::StreamName;
 use crate::core::policy::SecurityPolicy;
@@ -21,19 +21,6 @@ const MAX_BYTES: u64 = 20 * 1024 * 1024;
 
 /// Time for all of them, seconds: importing pandas takes one or two.
 const SECONDS: u64 = 6;
-
-/// A table as CSV.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Readable {
-    /// Where the CSV is.
-    pub path: PathBuf,
-    /// Sheet of the workbook; empty where there are none.
-    pub sheet: String,
-    /// Names of its other sheets.
-    pub others: Vec<String>,
-    /// There are more rows than were converted.
-    pub cut: bool,
-}
 
 /// One line of what `assets/convert.py` prints.
 #[derive(Deserialize)]

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{AccessFlags, access};
 
-use super::convert::Readable;
 use crate::core::clean::{Clean, is_hidden as is_hidden_char};
 use crate::core::event::Failure;
 
@@ -54,6 +53,19 @@ pub struct Input {
     pub bytes: u64,
     /// A CSV of it for the profile, where the program cannot read the file itself.
     pub readable: Option<Readable>,
+}
+
+/// A table as CSV.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readable {
+    /// Where the CSV is.
+    pub path: PathBuf,
+    /// Sheet of the workbook; empty where there are none.
+    pub sheet: String,
+    /// Names of its other sheets.
+    pub others: Vec<String>,
+    /// There are more rows than were converted.
+    pub cut: bool,
 }
 
 impl Input {

@@ -7,8 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::convert::Readable;
-use super::inputs::{Input, Inputs};
+use super::inputs::{Input, Inputs, Readable};
 
 mod column;
 mod delimited;
