@@ -107,12 +107,13 @@ impl Progress {
     fn styled(&self, event: &Event, text: String) -> String {
         const DIM: &str = "2";
         const RED: &str = "31";
-        const YELLOW: &str = "33";
+        // Yellow cannot be read on white.
+        const MAGENTA: &str = "35";
         let style = match event {
             Event::CodeProposed(_) => DIM,
             Event::RunOutput { stream: StreamName::Stderr, .. } | Event::SandboxFailed { .. } => RED,
-            Event::Note { kind: NoteKind::Warning | NoteKind::PackagesMissing, .. } => YELLOW,
-            Event::SessionStarted(info) if !info.capabilities.isolates() => YELLOW,
+            Event::Note { kind: NoteKind::Warning | NoteKind::PackagesMissing, .. } => MAGENTA,
+            Event::SessionStarted(info) if !info.capabilities.isolates() => MAGENTA,
             Event::SessionStarted(_)
             | Event::InputsListed { .. }
             | Event::UserSaid { .. }
