@@ -8,11 +8,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::salvage::TOOL;
 use crate::core::event::{Call, Mode};
 use crate::core::transcript::{Message, Prompt};
-
-/// The one tool.
-pub const TOOL: &str = "execute_python";
 
 /// Length of a call id: Mistral's templates raise on any other.
 const ID_CHARS: usize = 9;
