@@ -29,7 +29,7 @@ const QUEUE: usize = 64;
 /// Lines kept in memory while the disk takes none, bytes. Beyond it records are refused, and whoever makes them must stop.
 const MAX_BACKLOG: usize = 8 * 1024 * 1024;
 
-/// Tries for a free session id; each has 24 random bits within one second.
+/// Tries for a free session id; each has 12 random bits within one millisecond.
 const ID_TRIES: u32 = 16;
 
 /// Folders a new session may bring with it, from its own up to `data_dir`, or names in them.
@@ -86,10 +86,11 @@ impl LogWriter {
         Self { live: None, next_seq: 0, refused: None }
     }
 
-    /// Makes the folder of a new session under `data_dir`, named by the time and six random digits.
+    /// Makes the folder of a new session under `data_dir`, named by its time and three random digits.
     pub fn create(data_dir: &Path, now: Timestamp) -> Result<Self, Failure> {
         let month = data_dir.join("sessions").join(now.strftime("%Y").to_string()).join(now.strftime("%m").to_string());
-        let stamp = now.strftime("%Y%m%d-%H%M%S").to_string();
+        // Names sort as the sessions began, also two of one second.
+        let stamp = format!("{}-{:03x}", now.strftime("%Y%m%d-%H%M%S"), now.subsec_nanosecond() / 1_000_000);
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |e: io::Error| disk_failure("cannot make a session in", &path, &e)
@@ -270,8 +271,8 @@ fn make_session_folder(month: &Path, stamp: &str) -> io::Result<PathBuf> {
     let mut tries = 0;
     loop {
         // The standard library seeds each of these at random, which is all the randomness a name needs.
-        let random = RandomState::new().build_hasher().finish() & 0xff_ffff;
-        let folder = month.join(format!("{stamp}-{random:06x}"));
+        let random = RandomState::new().build_hasher().finish() & 0xfff;
+        let folder = month.join(format!("{stamp}{random:03x}"));
         match DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => return Ok(folder),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < ID_TRIES => tries += 1,
