@@ -4,7 +4,6 @@
 //! [`Record`]s; nothing else is shared. It decides nothing itself.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +13,10 @@ use futures_util::stream::BoxStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+pub use crate::core::command::Command;
 use crate::core::event::{
     Artifact, Channel, Event, Failure, ModelFailure, ModelFailureKind, NoteKind, Outcome, Proposal, Record, Reply,
-    SCHEMA_VERSION, SessionInfo, Terms,
+    SCHEMA_VERSION, SessionInfo,
 };
 use crate::core::session::{Effect, Run, Session};
 use crate::log::redact::Redactor;
@@ -29,45 +29,6 @@ const NAMED_FILES: usize = 40;
 
 /// How long the end of a run is waited for when the session ends.
 const WIND_UP: Duration = Duration::from_secs(3);
-
-/// An order from a user interface.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    /// The person says something; begins a turn.
-    Say(String),
-    /// Run what is proposed, as it is or edited, on exactly these terms.
-    Approve {
-        /// Which step.
-        step: u32,
-        /// Which attempt.
-        attempt: u32,
-        /// Id of the call whose code the person saw.
-        call: String,
-        /// The text to run where it was changed.
-        edited: Option<String>,
-        /// Who approves.
-        by: String,
-        /// What the person saw beside the code.
-        terms: Terms,
-    },
-    /// Do not run what is proposed.
-    Reject {
-        /// Which step.
-        step: u32,
-        /// Which attempt.
-        attempt: u32,
-        /// Id of the call whose code the person saw.
-        call: String,
-        /// Sent to the model; without one the turn ends.
-        reason: Option<String>,
-    },
-    /// Stop the reply or the run; a second one kills the run at once.
-    Interrupt,
-    /// Copy the files that were made so far into this folder.
-    Save(PathBuf),
-    /// End the session.
-    Shutdown,
-}
 
 /// What a session is made of.
 pub struct Parts {
@@ -333,7 +294,14 @@ impl Agent {
             }
             Command::Interrupt => self.interrupt().await,
             Command::Save(folder) => self.save(folder).await,
-            Command::Shutdown => {}
+            // Built with the screen.
+            Command::Propose { .. }
+            | Command::Set(_)
+            | Command::Rebuild(_)
+            | Command::Start { .. }
+            | Command::Transport(_)
+            | Command::Ask(..)
+            | Command::Shutdown => {}
         }
     }
 

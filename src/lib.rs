@@ -1,7 +1,8 @@
 //! sandscript: ask a question about data, read and approve the Python a language model writes, and run it in a sandbox.
 //!
 //! The layers and their arrows: `core` is pure and knows nobody; `model`, `sandbox` and `log` know `core`; the driver
-//! task `agent` knows all of them; user interfaces talk to the driver through channels.
+//! task `agent` knows all of them; user interfaces talk to the driver through channels, and the screen, `tui`, knows
+//! nothing but `core`.
 #![warn(missing_docs)]
 
 pub mod agent;
@@ -20,3 +21,4 @@ pub mod sandbox;
 pub mod sessions;
 pub mod show;
 pub mod start;
+pub mod tui;

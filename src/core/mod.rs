@@ -5,6 +5,7 @@
 //! live and in a replay alike, so every decision can be tested as a table of events and effects.
 
 pub mod clean;
+pub mod command;
 pub mod event;
 pub mod fit;
 pub mod numbers;
