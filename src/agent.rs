@@ -1,9 +1,10 @@
 //! The driver: the one task that performs what [`Session::step`] decides, and turns what comes of it into records.
 //!
 //! It owns the log, the model stream and the sandbox of a session. User interfaces send it [`Command`]s and receive
-//! [`Record`]s; nothing else is shared. It decides nothing itself.
+//! [`Update`]s; nothing else is shared. It decides nothing itself.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,15 +14,17 @@ use futures_util::stream::BoxStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-pub use crate::core::command::Command;
+pub use crate::core::command::{Command, Update};
 use crate::core::event::{
     Artifact, Channel, Event, Failure, ModelFailure, ModelFailureKind, NoteKind, Outcome, Proposal, Record, Reply,
     SCHEMA_VERSION, SessionInfo,
 };
 use crate::core::session::{Effect, Run, Session};
+use crate::desk::Desk;
 use crate::log::redact::Redactor;
 use crate::log::writer::LogWriter;
 use crate::model::{ChatModel, Delta, Draft};
+use crate::sandbox::inputs::Inputs;
 use crate::sandbox::{Executor, OpenRequest, Output, Sandbox, SetupError};
 
 /// Input files named in the log, and to a model that opens one that is not there.
@@ -48,19 +51,52 @@ pub struct Parts {
     pub log: LogWriter,
     /// Blacks out keys on their way into the log.
     pub redactor: Redactor,
+    /// What a person may change while the session goes on.
+    pub changes: Arc<dyn Changes>,
+    /// Answers what has nothing to do with the conversation.
+    pub desk: Desk,
+    /// The records of a session that is continued; none for a new one.
+    pub history: Vec<Record>,
+}
+
+/// What is made anew when the person changes a setting: whoever put the session together knows how.
+pub trait Changes: Send + Sync {
+    /// Connects to another model of the same server.
+    fn connect(&self, model: String) -> BoxFuture<'static, Result<Connection, Failure>>;
+
+    /// The models of the server.
+    fn models(&self) -> BoxFuture<'static, Result<Vec<String>, Failure>>;
+
+    /// All inputs, with a further file or folder, and what the model is told about them.
+    fn attach(&self, path: PathBuf) -> BoxFuture<'static, Result<(Inputs, String), Failure>>;
+}
+
+/// A model that answers.
+pub struct Connection {
+    /// The model.
+    pub model: Arc<dyn ChatModel>,
+    /// Called when it turned out to need text mode.
+    pub remember_text_mode: Box<dyn Fn() + Send>,
+    /// The fact to record.
+    pub changed: Event,
+    /// What the person should know.
+    pub notes: Vec<String>,
 }
 
 mod batch;
+mod changes;
 mod gate;
 mod runs;
 
 use batch::Batch;
+use changes::Changed;
 use gate::{gate, ungated};
 
 type Opening = Shared<BoxFuture<'static, Result<Arc<dyn Sandbox>, SetupError>>>;
 
 /// Runs a session until it is told to shut down or nobody listens any more.
-pub async fn run(parts: Parts, mut commands: mpsc::Receiver<Command>, records: mpsc::Sender<Record>) {
+pub async fn run(parts: Parts, mut commands: mpsc::Receiver<Command>, updates: mpsc::Sender<Update>) {
+    let (tell_changed, mut changed) = mpsc::channel(1);
     let mut agent = Agent {
         session: Session::default(),
         effects: VecDeque::new(),
@@ -70,7 +106,10 @@ pub async fn run(parts: Parts, mut commands: mpsc::Receiver<Command>, records: m
         started: Instant::now(),
         made: Vec::new(),
         seq: parts.log.next_seq(),
-        records,
+        updates,
+        changes: parts.changes,
+        tell_changed,
+        desk: parts.desk,
         model: parts.model,
         remember_text_mode: parts.remember_text_mode,
         executor: parts.executor,
@@ -78,7 +117,7 @@ pub async fn run(parts: Parts, mut commands: mpsc::Receiver<Command>, records: m
         log: parts.log,
         redactor: parts.redactor,
     };
-    agent.begin(parts.info, parts.profile).await;
+    agent.begin(parts.info, parts.profile, parts.history).await;
     loop {
         while let Some(effect) = agent.effects.pop_front() {
             agent.perform(effect).await;
@@ -89,6 +128,7 @@ pub async fn run(parts: Parts, mut commands: mpsc::Receiver<Command>, records: m
                 None | Some(Command::Shutdown) => break,
                 Some(command) => agent.command(command).await,
             },
+            Some(changed) = changed.recv() => agent.changed(changed).await,
             happened = next(&mut agent.activity) => agent.happened(happened).await,
         }
     }
@@ -107,7 +147,11 @@ struct Agent {
     made: Vec<(u32, Artifact)>,
     /// Number of the next record.
     seq: u64,
-    records: mpsc::Sender<Record>,
+    updates: mpsc::Sender<Update>,
+    changes: Arc<dyn Changes>,
+    /// What was made anew comes back here.
+    tell_changed: mpsc::Sender<Changed>,
+    desk: Desk,
     model: Arc<dyn ChatModel>,
     remember_text_mode: Box<dyn Fn() + Send>,
     executor: Arc<dyn Executor>,
@@ -177,8 +221,18 @@ async fn next(activity: &mut Activity) -> Happened {
 }
 
 impl Agent {
-    async fn begin(&mut self, info: SessionInfo, profile: String) {
-        self.record(Event::SessionStarted(Box::new(info))).await;
+    async fn begin(&mut self, info: SessionInfo, profile: String, history: Vec<Record>) {
+        if history.is_empty() {
+            self.record(Event::SessionStarted(Box::new(info))).await;
+        } else {
+            self.tell_history(history).await;
+            self.record(Event::SessionResumed(Box::new(info))).await;
+        }
+        self.list_inputs(profile).await;
+        self.ask_rebuild().await;
+    }
+
+    async fn list_inputs(&mut self, profile: String) {
         let files = self.open.inputs.files.len() as u64;
         let bytes = self.open.inputs.files.iter().map(|f| f.bytes).sum();
         let names = self.open.inputs.files.iter().take(NAMED_FILES).map(|f| f.name.clone()).collect();
@@ -233,7 +287,7 @@ impl Agent {
         let _ = self.log.append(&Record { event: self.redactor.event(record.event.clone()), ..record }).await;
         let effects = self.session.step(&record.event);
         // Nobody listening is no reason to lose the log.
-        let _ = self.records.send(record).await;
+        let _ = self.updates.send(Update::Records(vec![Arc::new(record)])).await;
         self.effects.extend(effects);
     }
 
@@ -294,14 +348,19 @@ impl Agent {
             }
             Command::Interrupt => self.interrupt().await,
             Command::Save(folder) => self.save(folder).await,
-            // Built with the screen.
-            Command::Propose { .. }
-            | Command::Set(_)
-            | Command::Rebuild(_)
-            | Command::Start { .. }
-            | Command::Transport(_)
-            | Command::Ask(..)
-            | Command::Shutdown => {}
+            Command::Propose { code, repairs } => {
+                if let Some(proposal) = self.session.own_proposal(&code, repairs) {
+                    self.record(Event::CodeProposed(proposal)).await;
+                }
+            }
+            Command::Amend { step, attempt, call, timeout_seconds } => {
+                self.record(Event::TermsChanged { step, attempt, call, timeout_seconds }).await;
+            }
+            Command::Set(change) => self.change(change).await,
+            Command::Rebuild(approved) => self.rebuild(approved).await,
+            Command::Ask(id, question) => self.ask(id, question),
+            // The session runs, and is no replay.
+            Command::Start { .. } | Command::Transport(_) | Command::Shutdown => {}
         }
     }
 

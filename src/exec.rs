@@ -43,8 +43,7 @@ async fn question(args: &Exec, common: &Common, places: &Places, view: &mut View
     let options = start::Options {
         max_retries: args.max_retries,
         allow_unsandboxed: args.allow_unsandboxed,
-        ephemeral: args.ephemeral,
-        common,
+        keep: if args.ephemeral { start::Keep::Nothing } else { start::Keep::New },
     };
     let mut waiting = |text: &str| view.progress.waiting(text);
     let prepared = async {
@@ -52,7 +51,8 @@ async fn question(args: &Exec, common: &Common, places: &Places, view: &mut View
         // Standard input may take its time; a stop does not wait for it.
         let prompt = tokio::task::spawn_blocking(move || prompt(&argument)).await.unwrap_or_else(|_| bug())?;
         args.output.as_deref().map_or(Ok(()), check_output)?;
-        Ok((prompt, start::open(&options, places, &mut waiting).await?))
+        let starter = start::Starter::new(common, places)?;
+        Ok((prompt, starter.open(&options, &mut waiting).await.map_err(|failed| failed.error)?))
     };
     let (prompt, opened) = tokio::select! {
         prepared = prepared => prepared?,
@@ -61,10 +61,10 @@ async fn question(args: &Exec, common: &Common, places: &Places, view: &mut View
     view.redactor = opened.redactor.clone();
     args.output.as_deref().map_or(Ok(()), |file| check_no_input(file, &opened.parts.open.inputs))?;
     let (orders, commands) = mpsc::channel(CHANNEL);
-    let (sender, records) = mpsc::channel(CHANNEL);
+    let (sender, updates) = mpsc::channel(CHANNEL);
     let driver = tokio::spawn(agent::run(opened.parts, commands, sender));
     let out = args.out.as_ref().map(|p| std::path::absolute(p).unwrap_or_else(|_| p.clone()));
-    let ended = Turn { orders, records, stops, out }.run(prompt, view).await?;
+    let ended = Turn { orders, updates, stops, out }.run(prompt, view).await?;
     // After a stop the driver may hang in a system call; it ends with the program.
     if ended.stop.is_none() && driver.await.is_err() {
         return bug();

@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 pub mod config_command;
 pub mod core;
+pub mod desk;
 pub mod error;
 pub mod exec;
 pub mod log;

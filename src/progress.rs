@@ -83,6 +83,11 @@ impl Progress {
             Event::RunFinished(_) => self.go_on(What::Waiting("waiting for the model".into())),
             Event::TurnEnded { .. } => self.now = None,
             Event::InputsListed { .. }
+            | Event::SessionResumed(_)
+            | Event::TermsChanged { .. }
+            | Event::ModelChanged { .. }
+            | Event::LimitsChanged { .. }
+            | Event::RebuildDecided { .. }
             | Event::ModelReplied(_)
             | Event::ModelFailed(_)
             | Event::CodeApproved { .. }
@@ -115,6 +120,11 @@ impl Progress {
             Event::Note { kind: NoteKind::Warning | NoteKind::PackagesMissing, .. } => MAGENTA,
             Event::SessionStarted(info) if !info.capabilities.isolates() => MAGENTA,
             Event::SessionStarted(_)
+            | Event::SessionResumed(_)
+            | Event::TermsChanged { .. }
+            | Event::ModelChanged { .. }
+            | Event::LimitsChanged { .. }
+            | Event::RebuildDecided { .. }
             | Event::InputsListed { .. }
             | Event::UserSaid { .. }
             | Event::ModelDelta { .. }

@@ -41,6 +41,21 @@ pub fn event(event: &Event, whole: bool) -> String {
         Event::CodeProposed(proposal) => code(proposal),
         Event::CodeApproved { edited: Some(edited), .. } => format!("edited by the user:\n{}", numbered(edited)),
         Event::CodeApproved { edited: None, .. } => String::new(),
+        Event::SessionResumed(info) => format!(
+            "\nsession continued · {} · model {} · executor {}\n",
+            Clean::line(&info.started),
+            Clean::line(&info.model),
+            Clean::line(&info.executor)
+        ),
+        Event::TermsChanged { timeout_seconds, .. } => format!("time limit {timeout_seconds} s\n"),
+        Event::ModelChanged { model, .. } => format!("· model {}\n", Clean::line(model)),
+        Event::LimitsChanged { timeout_seconds, max_retries, max_steps } => {
+            format!("· time limit {timeout_seconds} s, {max_retries} retries, {max_steps} steps\n")
+        }
+        Event::RebuildDecided { cells, approved: true, .. } => {
+            format!("· running {} earlier cells again to have their variables back\n", cells.len())
+        }
+        Event::RebuildDecided { approved: false, .. } => "· earlier cells are not run again\n".into(),
         Event::CodeRejected { reason, .. } => match reason {
             Some(reason) => format!("rejected: {}\n", Clean::line(reason)),
             None => "rejected\n".into(),

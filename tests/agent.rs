@@ -10,13 +10,15 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use sandscript::agent::{self, Command, Parts};
+use sandscript::agent::{self, Changes, Command, Connection, Parts, Update};
+use sandscript::core::command::{Answer, Change, Question};
 use sandscript::core::event::{
     Event, Failure, How, Mode, ModelFailureKind, NoteKind, Outcome, Problem, Record, Reply, SessionInfo, StreamName,
-    TurnStatus,
+    Terms, TurnStatus,
 };
 use sandscript::core::policy::{Capabilities, SecurityPolicy};
 use sandscript::core::transcript::Prompt;
+use sandscript::desk::Desk;
 use sandscript::log::redact::Redactor;
 use sandscript::log::writer::LogWriter;
 use sandscript::model::{Candidate, ChatModel, Delta, Draft};
@@ -156,7 +158,10 @@ impl Sandbox for Open {
 
 struct Person {
     orders: mpsc::Sender<Command>,
-    records: mpsc::Receiver<Record>,
+    updates: mpsc::Receiver<Update>,
+    /// Updates that are no records.
+    told: Vec<Update>,
+    waiting: VecDeque<Arc<Record>>,
     seen: Vec<Event>,
     driver: tokio::task::JoinHandle<()>,
     _keep: tempfile::TempDir,
@@ -164,6 +169,10 @@ struct Person {
 
 impl Person {
     fn with(replies: Vec<(Vec<Delta>, bool)>, rules: &Box0) -> Self {
+        Self::continuing(replies, rules, LogWriter::ephemeral(), vec![])
+    }
+
+    fn continuing(replies: Vec<(Vec<Delta>, bool)>, rules: &Box0, log: LogWriter, history: Vec<Record>) -> Self {
         let keep = tempfile::tempdir().unwrap();
         let open =
             OpenRequest { policy: SecurityPolicy::default(), inputs: Inputs::default(), keep: keep.path().into() };
@@ -174,13 +183,21 @@ impl Person {
             executor: Arc::new(rules.clone()),
             open,
             profile: String::new(),
-            log: LogWriter::ephemeral(),
+            log,
             redactor: Redactor::new(vec![]),
+            changes: Arc::new(Later),
+            desk: Desk {
+                data: keep.path().into(),
+                session: None,
+                folder: keep.path().into(),
+                redactor: Redactor::new(vec![]),
+            },
+            history,
         };
         let (orders, commands) = mpsc::channel(8);
-        let (sender, records) = mpsc::channel(8);
+        let (sender, updates) = mpsc::channel(8);
         let driver = tokio::spawn(agent::run(parts, commands, sender));
-        Self { orders, records, seen: vec![], driver, _keep: keep }
+        Self { orders, updates, told: vec![], waiting: VecDeque::new(), seen: vec![], driver, _keep: keep }
     }
 
     async fn order(&self, command: Command) {
@@ -191,10 +208,29 @@ impl Person {
     async fn until(&mut self, fits: impl Fn(&Event) -> bool) -> Event {
         let reading = async {
             loop {
-                let record = self.records.recv().await.expect("more records");
+                while self.waiting.is_empty() {
+                    match self.updates.recv().await.expect("more records") {
+                        Update::Records(records) => self.waiting.extend(records),
+                        other => self.told.push(other),
+                    }
+                }
+                let record = self.waiting.pop_front().unwrap();
                 self.seen.push(record.event.clone());
                 if fits(&record.event) {
-                    return record.event;
+                    return record.event.clone();
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(600), reading).await.expect("it comes to that")
+    }
+
+    /// Reads on until something other than a record comes.
+    async fn told(&mut self) -> Update {
+        let reading = async {
+            loop {
+                match self.updates.recv().await.expect("an update") {
+                    Update::Records(records) => self.waiting.extend(records),
+                    other => return other,
                 }
             }
         };
@@ -224,6 +260,31 @@ impl Person {
         self.until(|e| matches!(e, Event::SessionEnded { .. })).await;
         self.driver.await.unwrap();
         self.seen
+    }
+}
+
+/// What may change: a model of any name but `none`, and no files.
+struct Later;
+
+impl Changes for Later {
+    fn connect(&self, model: String) -> BoxFuture<'static, Result<Connection, Failure>> {
+        Box::pin(async move {
+            if model == "none" {
+                return Err(Failure::new("no model none", "", "take another"));
+            }
+            let (base_url, mode) = ("http://localhost".to_string(), Mode::Text);
+            let changed = Event::ModelChanged { model, base_url, mode, window: 4096 };
+            let model = Arc::new(Model(Mutex::new(vec![says("from the other")].into())));
+            Ok(Connection { model, remember_text_mode: Box::new(|| {}), changed, notes: vec!["slow".into()] })
+        })
+    }
+
+    fn models(&self) -> BoxFuture<'static, Result<Vec<String>, Failure>> {
+        Box::pin(async { Ok(vec!["a".into(), "b".into()]) })
+    }
+
+    fn attach(&self, _: std::path::PathBuf) -> BoxFuture<'static, Result<(Inputs, String), Failure>> {
+        Box::pin(async { Ok((Inputs::default(), "more.csv: 3 rows".into())) })
     }
 }
 
@@ -366,6 +427,8 @@ async fn a_sandbox_that_cannot_be_opened_ends_the_turn_with_its_hint() {
         p.ask().await;
         if !gated {
             p.approve().await;
+            p.until(|e| matches!(e, Event::RunFinished(_))).await;
+            p.order(Command::Interrupt).await;
         }
         let (status, answer) = p.turn_ends().await;
         assert_eq!((status, answer.as_str()), (TurnStatus::SandboxError, "no sandbox: it is broken"));
@@ -380,6 +443,8 @@ async fn a_sandbox_that_dies_is_replaced_at_the_next_question() {
     let mut p = Person::with(vec![codes(&[("die", false)]), codes(&[("print 4", false)]), says("4")], &rules);
     p.ask().await;
     p.approve().await;
+    p.until(|e| matches!(e, Event::RunFinished(_))).await;
+    p.order(Command::Interrupt).await;
     assert_eq!(p.turn_ends().await.0, TurnStatus::SandboxError);
     p.ask().await;
     p.approve().await;
@@ -423,4 +488,120 @@ async fn the_records_fold_to_the_state_of_the_driver() {
         (decided.iter().filter(recorded).collect(), events.iter().filter(recorded).collect());
     assert_eq!(decided, recorded);
     assert!(!folded.in_turn());
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_of_the_persons_own_runs_when_it_is_approved() {
+    let rules = Box0::default();
+    let mut p = Person::with(vec![], &rules);
+    p.order(Command::Propose { code: "print 7".into(), repairs: None }).await;
+    p.approve().await;
+    assert_eq!(p.turn_ends().await, (TurnStatus::Answered, String::new()));
+    assert_eq!(*rules.ran.lock().unwrap(), ["print 7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_cannot_be_opened_can_be_tried_again() {
+    let rules = Box0 { refuses: true, ..Box0::default() };
+    let mut p = Person::with(vec![codes(&[("print 3", false)])], &rules);
+    p.ask().await;
+    let Event::CodeProposed(proposal) = p.until(|e| matches!(e, Event::CodeProposed(_))).await else { unreachable!() };
+    for _ in 0..2 {
+        let (step, attempt, call) = (proposal.step, proposal.attempt, proposal.call.clone());
+        let (by, terms) = ("user".to_string(), proposal.terms.clone());
+        p.order(Command::Approve { step, attempt, call, edited: None, by, terms }).await;
+        let Event::RunFinished(end) = p.until(|e| matches!(e, Event::RunFinished(_))).await else { unreachable!() };
+        assert!(matches!(end.outcome, Outcome::SetupFailed { .. }));
+    }
+    p.order(Command::Interrupt).await;
+    assert_eq!(p.turn_ends().await.0, TurnStatus::SandboxError);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_time_limit_is_what_runs() {
+    let mut p = Person::with(vec![codes(&[("print 3", false)]), says("3")], &Box0::default());
+    p.ask().await;
+    let Event::CodeProposed(shown) = p.until(|e| matches!(e, Event::CodeProposed(_))).await else { unreachable!() };
+    let (step, attempt, call) = (shown.step, shown.attempt, shown.call.clone());
+    p.order(Command::Amend { step, attempt, call: call.clone(), timeout_seconds: 77 }).await;
+    let terms = Terms { timeout_seconds: 77, ..shown.terms };
+    p.order(Command::Approve { step, attempt, call, edited: None, by: "user".into(), terms }).await;
+    let Event::RunStarted { terms, .. } = p.until(|e| matches!(e, Event::RunStarted { .. })).await else {
+        unreachable!()
+    };
+    assert_eq!(terms.timeout_seconds, 77);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_model_answers_from_the_next_request_on() {
+    let mut p = Person::with(vec![], &Box0::default());
+    p.order(Command::Set(Change::Model("none".into()))).await;
+    p.until(|e| matches!(e, Event::Note { text, .. } if text.contains("hint: take another"))).await;
+    p.order(Command::Set(Change::Model("other".into()))).await;
+    p.until(|e| matches!(e, Event::Note { text, .. } if text == "slow")).await;
+    p.ask().await;
+    assert_eq!(p.turn_ends().await, (TurnStatus::Answered, "from the other".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_and_inputs_change_between_turns() {
+    let rules = Box0::default();
+    let mut p = Person::with(vec![codes(&[("print 1", false)]), says("1"), codes(&[("print 2", false)])], &rules);
+    p.order(Command::Set(Change::Timeout(44))).await;
+    p.ask().await;
+    let fits = |e: &Event| matches!(e, Event::CodeProposed(p) if p.terms.timeout_seconds == 44);
+    assert!(fits(&p.until(|e| matches!(e, Event::CodeProposed(_))).await));
+    p.order(Command::Set(Change::Attach("more.csv".into()))).await;
+    p.until(|e| matches!(e, Event::Note { text, .. } if text.contains("when the turn is over"))).await;
+    let terms = Terms { timeout_seconds: 44, ..proposal_terms(&p.seen) };
+    let (call, by) = ("call00000".to_string(), "user".to_string());
+    p.order(Command::Approve { step: 1, attempt: 1, call, edited: None, by, terms }).await;
+    p.turn_ends().await;
+    p.order(Command::Set(Change::Attach("more.csv".into()))).await;
+    p.until(|e| matches!(e, Event::InputsListed { profile, .. } if profile == "more.csv: 3 rows")).await;
+    assert_eq!(rules.closed.load(Ordering::SeqCst), 1, "the next code sees the new files");
+}
+
+fn proposal_terms(seen: &[Event]) -> Terms {
+    let terms = |e: &Event| if let Event::CodeProposed(p) = e { Some(p.terms.clone()) } else { None };
+    seen.iter().filter_map(terms).next_back().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_are_answered_while_the_model_writes() {
+    let mut p = Person::with(vec![(vec![], true)], &Box0::default());
+    p.ask().await;
+    p.order(Command::Ask(1, Question::Models)).await;
+    assert_eq!(p.told().await, Update::Reply(1, Answer::Models(vec!["a".into(), "b".into()])));
+    p.order(Command::Ask(2, Question::Compile("bad(".into()))).await;
+    assert!(matches!(p.told().await, Update::Reply(2, Answer::Compiled(_))));
+    p.order(Command::Ask(3, Question::Blob("x".into()))).await;
+    assert!(matches!(p.told().await, Update::Reply(3, Answer::Failed(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_continued_session_tells_its_past_and_runs_its_cells_when_it_may() {
+    let mut p = Person::with(vec![codes(&[("print 1", false)]), says("1")], &Box0::default());
+    p.ask().await;
+    p.approve().await;
+    p.turn_ends().await;
+    let past = p.shut_down().await;
+    let record = |(seq, event): (usize, &Event)| Record { v: 1, seq: seq as u64, at_ms: 5000, event: event.clone() };
+    let history: Vec<Record> = past.iter().enumerate().map(record).collect();
+    for approved in [true, false] {
+        let rules = Box0::default();
+        let mut p = Person::continuing(vec![says("still 1")], &rules, LogWriter::ephemeral(), history.clone());
+        let Update::AskRebuild { cells, .. } = p.told().await else { panic!("it asks") };
+        assert_eq!(cells, [(1, "print 1".to_string())]);
+        assert!(rules.ran.lock().unwrap().is_empty(), "nothing runs before it is approved");
+        p.until(|e| matches!(e, Event::SessionResumed(_))).await;
+        p.order(Command::Rebuild(approved)).await;
+        if approved {
+            p.until(|e| matches!(e, Event::Note { text, .. } if text.contains("are back"))).await;
+        }
+        p.ask().await;
+        assert_eq!(p.turn_ends().await, (TurnStatus::Answered, "still 1".into()));
+        assert_eq!(rules.ran.lock().unwrap().len(), usize::from(approved));
+        assert!(p.seen.iter().any(|e| matches!(e, Event::SessionResumed(_))));
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 use sandscript::core::event::{
     Call, Event, Failure, How, Mode, ModelFailure, ModelFailureKind, Outcome, Problem, Reply, RunFinished, SessionInfo,
-    StreamName,
+    StreamName, Terms,
 };
 use sandscript::core::policy::{Capabilities, SecurityPolicy};
 use sandscript::core::session::{Effect, Run, Session};
@@ -27,6 +27,10 @@ enum Move {
     Interrupted,
     Reject(bool),
     Ask(usize),
+    /// The person runs code of their own, as a repair or not.
+    Own(bool),
+    /// The session goes on in another process; its cells run again or not.
+    Resume(bool),
 }
 
 fn any_move() -> impl Strategy<Value = Move> {
@@ -39,6 +43,8 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(Move::Interrupted),
         1 => any::<bool>().prop_map(Move::Reject),
         2 => prop_oneof![1usize..40, 1usize..3_000].prop_map(Move::Ask),
+        1 => any::<bool>().prop_map(Move::Own),
+        1 => any::<bool>().prop_map(Move::Resume),
     ]
 }
 
@@ -100,6 +106,27 @@ impl Play {
                 let Some(p) = self.session.proposal().cloned() else { return };
                 let reason = with_reason.then(|| "no".to_string());
                 self.fact(Event::CodeRejected { step: p.step, attempt: p.attempt, call: p.call, reason });
+            }
+            Move::Own(repair) => {
+                let repairs = self.session.repairable().filter(|_| *repair);
+                let Some(proposal) = self.session.own_proposal("print(own)", repairs) else { return };
+                self.fact(Event::CodeProposed(proposal));
+            }
+            Move::Resume(approved) => {
+                let Some(info) = self.session.info().cloned() else { return };
+                self.running = None;
+                let terms = Terms {
+                    timeout_seconds: 10,
+                    network: info.policy.network.clone(),
+                    executor: info.executor.clone(),
+                    tier: info.tier.clone(),
+                };
+                self.fact(Event::SessionResumed(Box::new(info)));
+                let (cells, by) = (self.session.rebuildable().to_vec(), "user".into());
+                self.fact(Event::RebuildDecided { cells, approved: *approved, by, terms });
+                while let Some(run) = self.running.take() {
+                    self.finish(&run, Outcome::Exited { code: i32::from(run.step % 3 == 0) });
+                }
             }
             Move::Ask(bytes) => self.fact(Event::UserSaid { text: "q".repeat(*bytes) }),
         }

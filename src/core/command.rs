@@ -45,6 +45,17 @@ pub enum Command {
         /// The failed step it repairs: if it runs well, the model goes on with the question of that step.
         repairs: Option<u32>,
     },
+    /// Change the time limit of what is proposed, which is then shown and asked with it.
+    Amend {
+        /// Which step.
+        step: u32,
+        /// Which attempt.
+        attempt: u32,
+        /// Id of the call whose code the person saw.
+        call: String,
+        /// The time limit, seconds.
+        timeout_seconds: u64,
+    },
     /// Stop the reply or the run; a second one kills the run at once.
     Interrupt,
     /// Copy the files that were made so far into this folder.
@@ -194,7 +205,12 @@ pub enum Update {
         failure: Failure,
     },
     /// The session could not begin. [`Command::Start`] tries again.
-    StartFailed(Failure),
+    StartFailed {
+        /// What failed, and what to do.
+        failure: Failure,
+        /// The models the server has, where the configured one is not among them.
+        models: Vec<String>,
+    },
     /// The accepted cells of a continued session, in order: `(step, code)`. [`Command::Rebuild`] answers.
     AskRebuild {
         /// Step and code of each.

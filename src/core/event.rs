@@ -31,7 +31,9 @@ pub struct Record {
 pub enum Event {
     /// The first record of every session.
     SessionStarted(Box<SessionInfo>),
-    /// The input files and what is told to the model about them.
+    /// The session goes on in another process, on these terms: those of today, not those of the first record.
+    SessionResumed(Box<SessionInfo>),
+    /// The input files and what is told to the model about them. Again when files are added, which starts a new Python.
     InputsListed {
         /// How many files.
         files: u64,
@@ -75,6 +77,17 @@ pub enum Event {
         by: String,
         /// What the approval covers besides the text.
         terms: Terms,
+    },
+    /// The person changed the time limit of what waits for approval.
+    TermsChanged {
+        /// Which step.
+        step: u32,
+        /// Which attempt of it.
+        attempt: u32,
+        /// Id of the call whose code was shown.
+        call: String,
+        /// The time limit now, seconds.
+        timeout_seconds: u64,
     },
     /// Code may not run.
     CodeRejected {
@@ -135,6 +148,37 @@ pub enum Event {
         bytes: u64,
         /// Where the copy is.
         path: String,
+    },
+    /// Another model from now on.
+    ModelChanged {
+        /// Model name.
+        model: String,
+        /// Endpoint without user information.
+        base_url: String,
+        /// How code is asked for.
+        mode: Mode,
+        /// Context window in tokens.
+        window: u32,
+    },
+    /// Other limits from now on.
+    LimitsChanged {
+        /// Time limit of a run, seconds.
+        timeout_seconds: u64,
+        /// Failed attempts that are sent back to the model, per step.
+        max_retries: u32,
+        /// Steps of a turn.
+        max_steps: u32,
+    },
+    /// The person was shown the accepted cells of a continued session, and decided whether they run again.
+    RebuildDecided {
+        /// The cells, in order.
+        cells: Vec<RebuildCell>,
+        /// They run.
+        approved: bool,
+        /// Who decided.
+        by: String,
+        /// On what terms.
+        terms: Terms,
     },
     /// The turn is over.
     TurnEnded {
@@ -199,6 +243,15 @@ pub struct SessionInfo {
     pub python: String,
     /// Packages the code may import (distribution names).
     pub packages: Vec<String>,
+}
+
+/// A cell that ran well and may run again to have its variables back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebuildCell {
+    /// Its step.
+    pub step: u32,
+    /// The code, to the byte as it ran.
+    pub code: String,
 }
 
 /// What a piece of a reply belongs to.
@@ -463,7 +516,7 @@ pub struct Table {
 pub struct RunFinished {
     /// Which step.
     pub step: u32,
-    /// Which attempt.
+    /// Which attempt; 0 for a cell that ran again to have its variables back.
     pub attempt: u32,
     /// How it ended.
     pub outcome: Outcome,

@@ -14,6 +14,9 @@ pub fn reply_tokens(window: u32) -> u32 {
 pub const SUMMARISE: &str = "Stop here: no more code can be run for this question. Say in a few sentences what was \
 found out so far and what is still open.";
 
+/// Says that code in the history is the person's.
+pub const OWN_CODE: &str = "I ran this code in the session myself:";
+
 /// Longest question repeated behind a result: a long one is data, and the model has it above.
 const MAX_REPEATED: usize = 500;
 

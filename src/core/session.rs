@@ -4,7 +4,7 @@
 //! Live, the driver performs the effects and turns what comes of them into events again; in a replay the same events are
 //! stepped and the effects dropped. So the whole state must follow from the events alone.
 
-use super::event::{Call, Event, Mode, NoteKind, Proposal, SessionInfo, Terms, TurnStatus};
+use super::event::{Call, Event, How, Mode, NoteKind, Proposal, RebuildCell, SessionInfo, Terms, TurnStatus};
 use super::fit::Fit;
 use super::prompt;
 use super::transcript::{Message, Prompt};
@@ -15,10 +15,14 @@ pub const MAX_REASKS: u32 = 2;
 /// Calls taken from one reply: more is a model in a loop, not a plan.
 const MAX_CALLS: usize = 16;
 
+mod own;
+mod rebuild;
 mod replies;
 mod runs;
 mod turn;
 
+use own::FailedTurn;
+use rebuild::Rebuild;
 use turn::{Running, Turn};
 
 /// What the driver does next, in order.
@@ -64,6 +68,13 @@ pub struct Session {
     missing: Vec<String>,
     /// Notes the model gets with the next result.
     pending_notes: Vec<String>,
+    /// The last turn, where it ended with a failed step.
+    failed: Option<FailedTurn>,
+    /// Cells whose variables are in the present Python, or were in the one before the session was continued.
+    accepted: Vec<RebuildCell>,
+    rebuild: Option<Rebuild>,
+    /// The session was continued, and nobody decided yet about its earlier cells.
+    undecided: bool,
 }
 
 impl Session {
@@ -75,7 +86,9 @@ impl Session {
                 self.info = Some(info.clone());
                 Vec::new()
             }
+            Event::SessionResumed(info) => self.resumed(info),
             Event::InputsListed { files, profile, names, .. } => {
+                self.inputs_changed();
                 self.profile = profile.clone();
                 // Where not all are named, a name that is missing says nothing.
                 self.files = if *files == names.len() as u64 { names.clone() } else { Vec::new() };
@@ -90,6 +103,14 @@ impl Session {
             }
             Event::CodeApproved { step, attempt, call, edited, terms, .. } => {
                 self.code_approved((*step, *attempt, call), edited.as_deref(), terms)
+            }
+            Event::TermsChanged { step, attempt, call, timeout_seconds } => {
+                if let Some(proposal) = self.turn.as_mut().and_then(|t| t.proposed.as_mut())
+                    && proposal.is((*step, *attempt, call))
+                {
+                    proposal.terms.timeout_seconds = *timeout_seconds;
+                }
+                Vec::new()
             }
             Event::CodeRejected { step, attempt, call, reason } => {
                 self.code_rejected((*step, *attempt, call), reason.as_deref())
@@ -106,7 +127,23 @@ impl Session {
                 }
                 Vec::new()
             }
+            Event::RunFinished(finished) if self.is_rebuilding() => self.cell_rebuilt(finished),
             Event::RunFinished(finished) => self.run_finished(finished),
+            Event::ModelChanged { model, base_url, mode, window } => {
+                if let Some(info) = &mut self.info {
+                    (info.model, info.base_url, info.window) = (model.clone(), base_url.clone(), *window);
+                }
+                self.mode = Some(*mode);
+                Vec::new()
+            }
+            Event::LimitsChanged { timeout_seconds, max_retries, max_steps } => {
+                if let Some(info) = &mut self.info {
+                    info.policy.timeout_seconds = *timeout_seconds;
+                    (info.max_retries, info.max_steps) = (*max_retries, *max_steps);
+                }
+                Vec::new()
+            }
+            Event::RebuildDecided { cells, approved, terms, .. } => self.rebuild_decided(cells, *approved, terms),
             Event::SandboxFailed { failure } => self.sandbox_failed(failure),
             Event::TurnEnded { status, answer, .. } => {
                 self.turn_ended(*status, answer);
@@ -133,6 +170,16 @@ impl Session {
         self.turn.as_ref()?.proposed.as_ref()
     }
 
+    /// What holds for the session now.
+    pub fn info(&self) -> Option<&SessionInfo> {
+        self.info.as_deref()
+    }
+
+    /// What an approval covers besides the code, as things stand.
+    pub fn terms(&self) -> Option<Terms> {
+        self.info().map(terms)
+    }
+
     /// How code is asked for now.
     pub fn mode(&self) -> Mode {
         self.mode.unwrap_or(Mode::Tools)
@@ -143,12 +190,19 @@ impl Session {
     }
 
     fn running(&mut self, step: u32) -> Option<&mut Running> {
+        if self.is_rebuilding() {
+            return None;
+        }
         self.turn.as_mut()?.running.as_mut().filter(|r| r.proposal.step == step)
     }
 
     fn user_said(&mut self, text: &str) -> Vec<Effect> {
-        if self.turn.is_some() || self.info.is_none() {
+        if self.turn.is_some() || self.info.is_none() || self.is_rebuilding() {
             return Vec::new();
+        }
+        self.failed = None;
+        if self.undecided {
+            self.start_without_variables();
         }
         let missing = prompt::unknown_file(text, &self.files);
         let told = missing.map(|name| prompt::unknown_file_note(name, &self.files)).unwrap_or_default();
@@ -185,15 +239,14 @@ impl Session {
     }
 
     fn turn_ended(&mut self, status: TurnStatus, answer: &str) {
-        if self.turn.is_none() {
-            return;
-        }
-        if let Some(proposal) = self.turn.as_mut().and_then(|t| t.proposed.take()) {
+        let Some(turn) = &mut self.turn else { return };
+        let (proposed, running) = (turn.proposed.take(), turn.running.take());
+        self.failed = (status == TurnStatus::Failed).then(|| FailedTurn::of(turn)).flatten();
+        if let Some(proposal) = proposed.filter(|p| p.how != How::User) {
             self.transcript.push(not_run_id(&proposal.call, "not run: the turn ended"));
         }
-        if let Some(running) = self.turn.as_mut().and_then(|t| t.running.take()) {
-            self.transcript
-                .push(not_run_id(&running.proposal.call, "the turn ended before the end of the run was known"));
+        if let Some(running) = running {
+            self.tell_unknown_end(&running);
         }
         self.answer_rest("the turn ended");
         let models_words = matches!(status, TurnStatus::Answered | TurnStatus::StepLimit | TurnStatus::ModelError);
@@ -202,6 +255,7 @@ impl Session {
         }
         if status == TurnStatus::SandboxError && self.cells > 0 {
             self.pending_notes.push("the sandbox failed in between: variables of earlier code may be gone".into());
+            self.accepted.clear();
         }
         self.turn = None;
     }
@@ -215,6 +269,16 @@ impl Session {
             NoteKind::TextMode => self.mode = Some(Mode::Text),
             NoteKind::Progress | NoteKind::Warning | NoteKind::Reask | NoteKind::Trimmed | NoteKind::Recovery => {}
         }
+    }
+}
+
+/// What an approval covers besides the code, as things stand.
+fn terms(info: &SessionInfo) -> Terms {
+    Terms {
+        timeout_seconds: info.policy.timeout_seconds,
+        network: info.policy.network.clone(),
+        executor: info.executor.clone(),
+        tier: info.tier.clone(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One turn of the driver, followed to its end.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -8,7 +9,7 @@ use tokio::time::Instant;
 
 use super::stops::{Stop, Stops, until};
 use super::view::View;
-use crate::agent::Command;
+use crate::agent::{Command, Update};
 use crate::core::event::{Event, Failure, Outcome, Proposal, Record, TurnStatus};
 use crate::error::Result;
 
@@ -36,8 +37,8 @@ pub struct Ended {
 pub struct Turn<'a> {
     /// Orders to it.
     pub orders: mpsc::Sender<Command>,
-    /// Records from it.
-    pub records: mpsc::Receiver<Record>,
+    /// What it tells.
+    pub updates: mpsc::Receiver<Update>,
     /// What may end the waiting.
     pub stops: &'a mut Stops,
     /// Where the files go that were made.
@@ -52,20 +53,22 @@ impl Turn<'_> {
         let mut open = true;
         while open || view.printer.waits() {
             tokio::select! {
-                record = self.records.recv(), if open && (view.printer.has_room() || stop.is_some()) => {
-                    let Some(record) = record else { open = false; continue };
-                    view.record(&record, ended.is_some());
-                    failure = failure_of(&record.event).or(failure);
-                    if let Event::CodeProposed(proposal) = record.event {
+                update = self.updates.recv(), if open && (view.printer.has_room() || stop.is_some()) => {
+                    let Some(update) = update else { open = false; continue };
+                    for record in records(update) {
+                        view.record(&record, ended.is_some());
+                        failure = failure_of(&record.event).or(failure);
                         // After a stop nothing is approved any more.
-                        if stop.is_none() {
-                            self.approve(proposal).await;
+                        if let (Event::CodeProposed(proposal), None) = (&record.event, stop) {
+                            self.approve(proposal.clone()).await;
                         }
-                    } else if let Event::TurnEnded { status, answer, unrepaired } = record.event
-                        && ended.is_none()
-                    {
-                        ended = Some((status, answer, unrepaired));
-                        self.close().await;
+                        if is_stalled(&record.event) {
+                            self.order(Command::Interrupt).await;
+                        }
+                        if let (Event::TurnEnded { status, answer, unrepaired }, None) = (&record.event, &ended) {
+                            ended = Some((*status, answer.clone(), *unrepaired));
+                            self.close().await;
+                        }
                     }
                 }
                 () = view.printer.pass_on(), if view.printer.waits() => {}
@@ -108,6 +111,26 @@ impl Turn<'_> {
         // A driver that is gone ends the records too, which ends the loop.
         let _ = self.orders.send(command).await;
     }
+}
+
+/// The records of an update; the others are for a screen.
+fn records(update: Update) -> Vec<Arc<Record>> {
+    match update {
+        Update::Records(records) => records,
+        Update::Reset
+        | Update::Starting(_)
+        | Update::Unsandboxed { .. }
+        | Update::StartFailed { .. }
+        | Update::AskRebuild { .. }
+        | Update::Position(_)
+        | Update::Reply(..)
+        | Update::Ended => Vec::new(),
+    }
+}
+
+/// The sandbox could not run what was approved; trying again is for a person to decide.
+fn is_stalled(event: &Event) -> bool {
+    matches!(event, Event::RunFinished(f) if matches!(f.outcome, Outcome::SetupFailed { .. } | Outcome::BackendLost { .. }))
 }
 
 /// What a fact says of a failure that ends the turn.

@@ -170,6 +170,11 @@ impl End {
             Event::TurnEnded { status, .. } => self.status = Some(status),
             Event::UserSaid { .. } => self.status = None,
             Event::SessionStarted(_)
+            | Event::SessionResumed(_)
+            | Event::TermsChanged { .. }
+            | Event::ModelChanged { .. }
+            | Event::LimitsChanged { .. }
+            | Event::RebuildDecided { .. }
             | Event::InputsListed { .. }
             | Event::ModelDelta { .. }
             | Event::ModelReplied(_)

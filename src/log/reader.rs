@@ -217,6 +217,11 @@ impl<R: BufRead> Reader<R> {
             Event::RunStarted { step, .. } => self.report.open_run = Some(*step),
             Event::RunFinished(_) => self.report.open_run = None,
             Event::SessionStarted(_)
+            | Event::SessionResumed(_)
+            | Event::TermsChanged { .. }
+            | Event::ModelChanged { .. }
+            | Event::LimitsChanged { .. }
+            | Event::RebuildDecided { .. }
             | Event::InputsListed { .. }
             | Event::UserSaid { .. }
             | Event::ModelDelta { .. }

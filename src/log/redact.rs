@@ -236,7 +236,7 @@ fn pem_marker(rest: &[u8]) -> Option<usize> {
 /// Shows `f` every text of an event that comes from outside; ids, hashes and names of ours are none.
 fn for_each_text(event: &mut Event, f: &mut impl FnMut(&mut String)) {
     match event {
-        Event::SessionStarted(info) => session_texts(info, f),
+        Event::SessionStarted(info) | Event::SessionResumed(info) => session_texts(info, f),
         Event::InputsListed { profile, names, .. } => {
             f(profile);
             names.iter_mut().for_each(f);
@@ -248,6 +248,12 @@ fn for_each_text(event: &mut Event, f: &mut impl FnMut(&mut String)) {
         | Event::Note { text, .. }
         | Event::RunStarted { runtime: text, .. }
         | Event::SessionEnded { reason: text } => f(text),
+        Event::ModelChanged { model, base_url, .. } => {
+            f(model);
+            f(base_url);
+        }
+        Event::RebuildDecided { cells, .. } => cells.iter_mut().for_each(|cell| f(&mut cell.code)),
+        Event::TermsChanged { .. } | Event::LimitsChanged { .. } => {}
         Event::ModelReplied(reply) => reply_texts(reply, f),
         Event::ArtifactSaved { name, path, .. } => {
             f(name);

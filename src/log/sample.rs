@@ -13,6 +13,7 @@ use crate::core::policy::{Capabilities, Hold, Limit, Network, SecurityPolicy};
 fn type_of(event: &Event) -> &'static str {
     match event {
         Event::SessionStarted(_) => "session_started",
+        Event::SessionResumed(_) => "session_resumed",
         Event::InputsListed { .. } => "inputs_listed",
         Event::UserSaid { .. } => "user_said",
         Event::ModelDelta { .. } => "model_delta",
@@ -21,20 +22,25 @@ fn type_of(event: &Event) -> &'static str {
         Event::SandboxFailed { .. } => "sandbox_failed",
         Event::CodeProposed(_) => "code_proposed",
         Event::CodeApproved { .. } => "code_approved",
+        Event::TermsChanged { .. } => "terms_changed",
         Event::CodeRejected { .. } => "code_rejected",
         Event::RunStarted { .. } => "run_started",
         Event::RunOutput { .. } => "run_output",
         Event::RunResult { .. } => "run_result",
         Event::RunFinished(_) => "run_finished",
         Event::ArtifactSaved { .. } => "artifact_saved",
+        Event::ModelChanged { .. } => "model_changed",
+        Event::LimitsChanged { .. } => "limits_changed",
+        Event::RebuildDecided { .. } => "rebuild_decided",
         Event::TurnEnded { .. } => "turn_ended",
         Event::Note { .. } => "note",
         Event::SessionEnded { .. } => "session_ended",
     }
 }
 
-const TYPES: [&str; 18] = [
+const TYPES: [&str; 23] = [
     "session_started",
+    "session_resumed",
     "inputs_listed",
     "user_said",
     "model_delta",
@@ -43,12 +49,16 @@ const TYPES: [&str; 18] = [
     "sandbox_failed",
     "code_proposed",
     "code_approved",
+    "terms_changed",
     "code_rejected",
     "run_started",
     "run_output",
     "run_result",
     "run_finished",
     "artifact_saved",
+    "model_changed",
+    "limits_changed",
+    "rebuild_decided",
     "turn_ended",
     "note",
     "session_ended",
@@ -94,7 +104,12 @@ fn proposed(step: u32, attempt: u32, call: &str, code: &str) -> Event {
 }
 
 fn approved(step: u32, attempt: u32, call: &str) -> Event {
-    Event::CodeApproved { step, attempt, call: call.into(), edited: None, by: "user".into(), terms: terms() }
+    approved_for(step, attempt, call, 10)
+}
+
+fn approved_for(step: u32, attempt: u32, call: &str, timeout_seconds: u64) -> Event {
+    let terms = Terms { timeout_seconds, ..terms() };
+    Event::CodeApproved { step, attempt, call: call.into(), edited: None, by: "user".into(), terms }
 }
 
 fn started(step: u32, attempt: u32) -> Event {
@@ -125,11 +140,11 @@ fn ended(status: TurnStatus, answer: &str) -> Event {
     Event::TurnEnded { status, answer: answer.into(), unrepaired: false }
 }
 
-fn session_started() -> Event {
-    Event::SessionStarted(Box::new(SessionInfo {
+fn info(started: &str) -> Box<SessionInfo> {
+    Box::new(SessionInfo {
         version: "0.1.0".into(),
         id: "20261130-200512-a1b2c3".into(),
-        started: "2026-11-30T20:05:12.000Z".into(),
+        started: started.into(),
         model: "mistral-nemo".into(),
         base_url: "http://localhost:11434/v1".into(),
         mode: Mode::Text,
@@ -143,7 +158,7 @@ fn session_started() -> Event {
         folder: "/home/ada/sales".into(),
         python: "3.12.4".into(),
         packages: vec!["numpy".into(), "pandas".into()],
-    }))
+    })
 }
 
 /// The events of the sample with their moments.
@@ -165,7 +180,7 @@ fn events() -> Vec<(u64, Event)> {
     let profile = "sales.csv: 120 rows; columns region (text), growth (number)";
     let unreachable = Failure::new("no server answers", "connection refused", "start it: ollama serve");
     vec![
-        (0, session_started()),
+        (0, Event::SessionStarted(info("2026-11-30T20:05:12.000Z"))),
         (4, Event::InputsListed { files: 1, bytes: 5120, names: vec!["sales.csv".into()], profile: profile.into() }),
         (
             6,
@@ -185,7 +200,8 @@ fn events() -> Vec<(u64, Event)> {
         (4513, finished(1, 1, 1, Vec::new())),
         (6000, replied("The column is called region.", &[("f5g6h7i8j", RIGHT)])),
         (6002, proposed(1, 2, "f5g6h7i8j", RIGHT)),
-        (7000, approved(1, 2, "f5g6h7i8j")),
+        (6500, Event::TermsChanged { step: 1, attempt: 2, call: "f5g6h7i8j".into(), timeout_seconds: 30 }),
+        (7000, approved_for(1, 2, "f5g6h7i8j", 30)),
         (7001, started(1, 2)),
         (7300, printed(1, StreamName::Stdout, "region\nNorth    12.5\nSouth     3.1\n")),
         (7313, finished(1, 2, 0, Vec::new())),
@@ -226,6 +242,27 @@ fn events() -> Vec<(u64, Event)> {
         ),
         (45_001, ended(TurnStatus::ModelError, "")),
         (50_000, Event::SessionEnded { reason: "the person quit".into() }),
+        (51_000, Event::SessionResumed(info("2026-12-01T08:30:00.000Z"))),
+        (
+            53_000,
+            Event::RebuildDecided {
+                cells: vec![RebuildCell { step: 1, code: RIGHT.into() }, RebuildCell { step: 2, code: SAVE.into() }],
+                approved: false,
+                by: "user".into(),
+                terms: terms(),
+            },
+        ),
+        (
+            54_000,
+            Event::ModelChanged {
+                model: "qwen2.5-coder".into(),
+                base_url: "http://localhost:11434/v1".into(),
+                mode: Mode::Text,
+                window: 8192,
+            },
+        ),
+        (54_500, Event::LimitsChanged { timeout_seconds: 60, max_retries: 1, max_steps: 20 }),
+        (60_000, Event::SessionEnded { reason: "the person quit".into() }),
     ]
 }
 
@@ -263,7 +300,8 @@ fn every_type_is_in_the_sample_and_in_the_schema() {
 fn every_field_is_in_the_schema() {
     let schema = std::fs::read_to_string(docs("log.md")).unwrap();
     for record in records() {
-        let kind = type_of(&record.event);
+        // Its fields are those of the first record.
+        let kind = type_of(&record.event).replace("session_resumed", "session_started");
         let heading = format!("### `{kind}`\n");
         let section = schema.split_once(&heading).unwrap().1.split("\n### ").next().unwrap();
         let serde_json::Value::Object(fields) = serde_json::to_value(&record.event).unwrap() else { panic!("{kind}") };

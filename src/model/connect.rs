@@ -135,6 +135,21 @@ pub async fn connect(config: ModelConfig) -> Result<Connected, ModelFailure> {
     Ok(Connected { model, mode, window, window_known, notes, base_url, loopback, memory })
 }
 
+/// The models a server lists, at most [`MAX_MODELS`].
+pub async fn models(config: &ModelConfig) -> Result<Vec<String>, ModelFailure> {
+    let endpoint = Endpoint::parse(&config.base_url)?;
+    let asked = Asked { base_url: endpoint.shown(), model: config.model.clone(), ..Asked::default() };
+    let http = Http::new(endpoint.clone(), config.key.as_ref(), &asked)?;
+    match probe(http.get(&endpoint.openai("/models")), PROBE_FAR).await {
+        Answer::Json(list) => {
+            Ok(listed_models(&list).into_iter().map(|(id, _)| id.to_string()).take(MAX_MODELS).collect())
+        }
+        Answer::Dead(why) => Err(asked.unreachable(&why)),
+        Answer::Late => Err(asked.unreachable("it does not answer in time")),
+        Answer::Status(status, body) => Err(errors::refusal(&asked, status, None, &body, jiff::Timestamp::now()).0),
+    }
+}
+
 /// Tools, unless they are known not to work.
 fn usual_mode(model: &str, found: &Found, remembered: bool) -> Mode {
     let fences = FENCES_INSTEAD.iter().any(|name| model.to_ascii_lowercase().contains(name));

@@ -1,8 +1,10 @@
 //! Code on its way: proposed, approved or rejected, run, and what became of it.
 
 use super::turn::{OpenStep, Running, normalised};
-use super::{Effect, Run, Session, end, not_run, not_run_id, note};
-use crate::core::event::{Call, Event, Failure, Mode, NoteKind, Outcome, Proposal, RunFinished, Terms, TurnStatus};
+use super::{Effect, Run, Session, end, not_run, not_run_id, note, terms};
+use crate::core::event::{
+    Call, Event, Failure, How, Mode, NoteKind, Outcome, Proposal, RebuildCell, RunFinished, Terms, TurnStatus,
+};
 use crate::core::prompt;
 use crate::core::render::{Heard, limit_note, model_output_bytes};
 use crate::core::transcript::Message;
@@ -26,12 +28,7 @@ impl Session {
             code: queued.call.code,
             how: queued.call.how,
             raw: queued.call.raw,
-            terms: Terms {
-                timeout_seconds: asked.map_or(allowed, |s| s.min(allowed)),
-                network: info.policy.network.clone(),
-                executor: info.executor.clone(),
-                tier: info.tier.clone(),
-            },
+            terms: Terms { timeout_seconds: asked.map_or(allowed, |s| s.min(allowed)), ..terms(info) },
             asked_seconds: asked.filter(|s| *s > allowed),
         };
         vec![Effect::Emit(Event::CodeProposed(proposal))]
@@ -59,10 +56,13 @@ impl Session {
     /// What was proposed once is proposed, also where an older version of this program decided so: a log is folded by
     /// its facts.
     pub(super) fn code_proposed(&mut self, proposal: &Proposal) {
+        if proposal.how == How::User {
+            return self.own_code_proposed(proposal);
+        }
         let Some(turn) = self.turn.as_mut().filter(|t| t.running.is_none()) else { return };
         turn.asking = false;
         turn.queue.retain(|q| q.call.id != proposal.call);
-        if let Some(replaced) = turn.proposed.take().filter(|p| p.call != proposal.call) {
+        if let Some(replaced) = turn.proposed.take().filter(|p| p.call != proposal.call && p.how != How::User) {
             self.transcript.push(not_run_id(&replaced.call, "not run: replaced by other code"));
         }
         if !self.awaits_result(&proposal.call) {
@@ -101,6 +101,7 @@ impl Session {
             return vec![note(NoteKind::Warning, "an approval did not fit what is proposed; nothing was run")];
         };
         self.cells += 1;
+        turn.stalled = None;
         let edited = edited.filter(|text| *text != proposal.code);
         let code = edited.unwrap_or(&proposal.code).to_string();
         let (step, attempt, _) = shown;
@@ -114,6 +115,17 @@ impl Session {
         let Some(turn) = &mut self.turn else { return Vec::new() };
         let Some(proposal) = turn.proposed.take_if(|p| p.is(shown)) else { return Vec::new() };
         let reason = reason.map(str::trim).filter(|r| !r.is_empty());
+        let stalled = turn.stalled.take();
+        if proposal.how == How::User {
+            let (status, why) =
+                stalled.map_or((TurnStatus::Rejected, String::new()), |w| (TurnStatus::SandboxError, w));
+            return vec![end(status, why, false)];
+        }
+        if let (Some(why), None) = (stalled, reason) {
+            self.transcript.push(not_run_id(&proposal.call, "not run: the sandbox was not available"));
+            self.answer_rest("the sandbox was not available");
+            return vec![end(TurnStatus::SandboxError, why, false)];
+        }
         self.transcript.push(Message::ToolResult {
             call: proposal.call,
             text: prompt::rejected(reason),
@@ -124,6 +136,14 @@ impl Session {
             Some(_) => self.ask_model(),
             None => vec![end(TurnStatus::Rejected, String::new(), false)],
         }
+    }
+
+    /// The variables of all earlier cells are gone with their Python.
+    pub(super) fn variables_lost(&mut self) {
+        if self.cells > 0 {
+            self.pending_notes.push("Python was started anew: the variables of earlier code are gone".into());
+        }
+        self.accepted.clear();
     }
 
     /// The turn cannot go on; nothing is run again by itself.
@@ -137,12 +157,19 @@ impl Session {
     pub(super) fn run_finished(&mut self, finished: &RunFinished) -> Vec<Effect> {
         let Some(turn) = &mut self.turn else { return Vec::new() };
         let Some(running) = turn.running.take_if(|r| r.proposal.step == finished.step) else { return Vec::new() };
+        if finished.variables_lost {
+            self.accepted.clear();
+        }
+        let Some(turn) = &mut self.turn else { return Vec::new() };
         match &finished.outcome {
             Outcome::SetupFailed { failure, .. } | Outcome::BackendLost { failure, .. } => {
-                let why = failure.to_string();
-                self.transcript.push(not_run_id(&running.proposal.call, "not run: the sandbox was not available"));
-                self.answer_rest("the sandbox was not available");
-                vec![end(TurnStatus::SandboxError, why, false)]
+                // Nothing is run again by itself: the person approves once more, or ends the turn.
+                turn.stalled = Some(failure.to_string());
+                turn.proposed = Some(running.proposal);
+                if matches!(finished.outcome, Outcome::BackendLost { .. }) {
+                    self.variables_lost();
+                }
+                Vec::new()
             }
             Outcome::Cancelled => {
                 self.tell_result(&running, finished);
@@ -151,8 +178,9 @@ impl Session {
             }
             Outcome::Exited { code: 0 } => {
                 self.tell_result(&running, finished);
+                self.accepted.push(RebuildCell { step: running.proposal.step, code: running.code.clone() });
                 self.succeeded(&running);
-                self.next()
+                if running.proposal.how == How::User { self.own_code_ran() } else { self.next() }
             }
             Outcome::Exited { .. }
             | Outcome::Signaled { .. }
@@ -194,12 +222,14 @@ impl Session {
         let stuck = open.failures.contains(&failure);
         open.failures.push(failure);
         let runs = open.runs;
-        if !stuck && runs < max_runs {
+        // The person's own code is theirs to repair.
+        let own = running.proposal.how == How::User;
+        if !own && !stuck && runs < max_runs {
             return self.next();
         }
         self.answer_rest("the turn ended");
         let (times, last) = (if runs == 1 { "once".into() } else { format!("{runs} times") }, error.trim());
-        let why = if stuck { ": the same code failed with the same error again" } else { "" };
+        let why = if stuck && !own { ": the same code failed with the same error again" } else { "" };
         let text = format!("The code of step {step} failed {times}{why}. Last error: {last}");
         vec![note(NoteKind::Warning, text.clone()), end(TurnStatus::Failed, text, false)]
     }
@@ -233,13 +263,30 @@ impl Session {
         }
         notes.append(&mut self.pending_notes);
         let mut text = running.heard.message(finished.exit_code, &notes);
+        if running.proposal.how == How::User {
+            let code = running.code.trim_end();
+            text = format!("{}\n```python\n{code}\n```\n{text}", prompt::OWN_CODE);
+        }
         if mode == Mode::Text {
             let question = self.turn.as_ref().map_or("", |t| t.question.as_str());
             let source = running.heard.error_source();
             text.push('\n');
             text.push_str(&prompt::after_run(question, failed, running.heard.is_silent(), source.as_deref()));
         }
-        self.transcript.push(Message::ToolResult { call: running.proposal.call.clone(), text, failed });
+        self.transcript.push(match running.proposal.how {
+            How::User => Message::User(text),
+            How::Call | How::Fence | How::Recovered => {
+                Message::ToolResult { call: running.proposal.call.clone(), text, failed }
+            }
+        });
+    }
+
+    /// A run whose end nobody saw.
+    pub(super) fn tell_unknown_end(&mut self, running: &Running) {
+        if running.proposal.how != How::User {
+            let why = "the turn ended before the end of the run was known";
+            self.transcript.push(not_run_id(&running.proposal.call, why));
+        }
     }
 }
 

@@ -95,6 +95,11 @@ impl Play {
         self.fact(Event::CodeRejected { step: p.step, attempt: p.attempt, call: p.call, reason });
     }
 
+    fn propose_own(&mut self, code: &str, repairs: Option<u32>) {
+        let proposal = self.session.own_proposal(code, repairs).expect("no turn is under way");
+        self.fact(Event::CodeProposed(proposal));
+    }
+
     fn prints(&mut self, stream: StreamName, text: &str) {
         let step = self.runs.last().expect("a run").step;
         self.fact(Event::RunOutput { step, stream, text: text.into(), dropped: 0 });
@@ -356,6 +361,11 @@ fn a_sandbox_that_fails_is_no_attempt_and_is_not_told() {
     p.replies("", &["a", "b"]);
     p.approve(None);
     p.ends(Outcome::SetupFailed { failure: Failure::new("no Docker", "", "start it"), missing: true });
+    assert_eq!((p.ended(), p.runs.len()), (None, 1), "nothing is run again by itself");
+    p.approve(None);
+    assert_eq!(p.runs.last().expect("a run").code, "a", "approved once more, it is tried once more");
+    p.ends(Outcome::SetupFailed { failure: Failure::new("no Docker", "", "start it"), missing: true });
+    p.reject(None);
     assert_eq!(p.ended(), Some((TurnStatus::SandboxError, "no Docker", false)));
     p.fact(Event::UserSaid { text: "again".into() });
     assert!(!p.last_request().iter().any(|m| m.contains("Docker")));
@@ -485,6 +495,142 @@ fn missing_packages_are_told_with_the_next_result() {
     assert!(p.last_request().last().expect("one").contains("note: scipy is not installed"));
 }
 
+#[test]
+fn code_of_the_persons_own_runs_and_is_told_with_the_next_question() {
+    let mut p = Play::new(info());
+    p.propose_own("x = 2", None);
+    p.runs("two\n", "", 0);
+    assert_eq!((p.ended(), p.asked.len()), (Some((TurnStatus::Answered, "", false)), 0));
+    p.fact(Event::UserSaid { text: "what is x?".into() });
+    let told = "user: I ran this code in the session myself:\n```python\nx = 2\n```\nexit_code: 0\nstdout:\ntwo";
+    assert_eq!(p.last_request()[1..], [told, "user: what is x?"]);
+    assert_eq!(p.session.own_proposal("y", None), None, "a turn is under way");
+}
+
+#[test]
+fn code_of_the_persons_own_fails_and_is_rejected_like_any_other() {
+    let mut p = Play::new(info());
+    p.propose_own("1/0", None);
+    p.runs("", "ZeroDivisionError: division by zero\n", 1);
+    let why = "The code of step 1 failed once. Last error: ZeroDivisionError: division by zero";
+    assert_eq!((p.ended(), p.asked.len()), (Some((TurnStatus::Failed, why, false)), 0));
+    p.propose_own("2", None);
+    p.reject(None);
+    assert_eq!(p.ended(), Some((TurnStatus::Rejected, "", false)));
+    p.fact(Event::UserSaid { text: "q".into() });
+    assert_eq!(p.last_request().len(), 3, "rejected code is not told: {:?}", p.last_request());
+}
+
+#[test]
+fn a_repair_of_the_person_is_the_next_attempt_and_the_model_answers() {
+    let mut p = Play::new(SessionInfo { max_retries: 0, ..info() });
+    p.fact(Event::UserSaid { text: "how many?".into() });
+    p.replies("", &["len(x)"]);
+    p.runs("", "NameError: x\n", 1);
+    assert_eq!(p.ended().map(|e| e.0), Some(TurnStatus::Failed));
+    assert_eq!(p.session.repairable(), Some(1));
+    p.propose_own("print(3)", Some(1));
+    assert_eq!(p.proposals().last(), Some(&(1, 2, "print(3)".into())));
+    p.runs("3\n", "", 0);
+    assert!(p.last_request().last().expect("one").contains("print(3)"));
+    p.replies("There are 3.", &[]);
+    assert_eq!(p.ended(), Some((TurnStatus::Answered, "There are 3.", false)));
+    assert_eq!(p.session.repairable(), None);
+}
+
+#[test]
+fn a_repair_that_fails_can_be_repaired_again() {
+    let mut p = Play::new(SessionInfo { max_retries: 0, ..info() });
+    p.fact(Event::UserSaid { text: "how many?".into() });
+    p.replies("", &["a"]);
+    p.runs("", "E: 1\n", 1);
+    p.propose_own("b", Some(1));
+    p.runs("", "E: 2\n", 1);
+    assert_eq!(p.session.repairable(), Some(1));
+    p.propose_own("c", Some(1));
+    assert_eq!(p.proposals().last(), Some(&(1, 3, "c".into())));
+    p.runs("3\n", "", 0);
+    p.replies("3", &[]);
+    assert_eq!(p.ended(), Some((TurnStatus::Answered, "3", false)));
+}
+
+#[test]
+fn a_changed_time_limit_is_approved_as_it_is_shown() {
+    let mut p = Play::asked("q");
+    p.replies("", &["a"]);
+    let shown = p.session.proposal().expect("one").clone();
+    let (step, attempt, call) = (shown.step, shown.attempt, shown.call.clone());
+    p.fact(Event::TermsChanged { step, attempt, call: call.clone(), timeout_seconds: 60 });
+    let by = "user".to_string();
+    p.fact(Event::CodeApproved { step, attempt, call, edited: None, by, terms: shown.terms });
+    assert_eq!(p.runs.len(), 0, "an approval of the old limit does not hold");
+    p.approve(None);
+    assert_eq!(p.runs.last().expect("a run").terms.timeout_seconds, 60);
+}
+
+/// A session with two cells that ran well, continued in another process in the middle of a turn.
+fn continued() -> Play {
+    let mut p = Play::asked("q");
+    p.replies("", &["x = 1", "y = 2"]);
+    p.runs("1\n", "", 0);
+    p.runs("2\n", "", 0);
+    p.fact(Event::SessionResumed(Box::new(SessionInfo { max_retries: 1, ..info() })));
+    assert_eq!(p.ended(), Some((TurnStatus::Stopped, "the session was interrupted", false)));
+    p
+}
+
+#[test]
+fn a_continued_session_runs_its_cells_again_and_says_what_is_not_back() {
+    let mut p = continued();
+    p.fact(Event::InputsListed { files: 0, bytes: 0, names: vec![], profile: String::new() });
+    let cells = p.session.rebuildable().to_vec();
+    assert_eq!(cells.iter().map(|c| (c.step, c.code.as_str())).collect::<Vec<_>>(), [(1, "x = 1"), (2, "y = 2")]);
+    let terms = p.runs[0].terms.clone();
+    p.fact(Event::RebuildDecided { cells, approved: true, by: "user".into(), terms });
+    assert_eq!((p.runs.len(), p.runs[2].attempt, p.runs[2].code.as_str()), (3, 0, "x = 1"));
+    p.fact(Event::UserSaid { text: "too early".into() });
+    assert!(!p.session.in_turn(), "the variables come first");
+    p.ends(Outcome::Exited { code: 0 });
+    p.ends(Outcome::Exited { code: 1 });
+    let note = "the variables of steps 1 are back; steps 2 could not be rebuilt";
+    assert!(matches!(p.facts.last(), Some(Event::Note { text, .. }) if text == note), "{:?}", p.facts.last());
+    p.fact(Event::UserSaid { text: "go on".into() });
+    p.replies("", &["z"]);
+    p.runs("3\n", "", 0);
+    assert!(p.last_request().last().expect("one").contains(note), "{:?}", p.last_request());
+}
+
+#[test]
+fn a_continued_session_whose_cells_do_not_run_again_says_so_to_the_model() {
+    for decided in [true, false] {
+        let mut p = continued();
+        let cells = p.session.rebuildable().to_vec();
+        let terms = p.runs[0].terms.clone();
+        if decided {
+            p.fact(Event::RebuildDecided { cells, approved: false, by: "user".into(), terms });
+        }
+        p.fact(Event::UserSaid { text: "go on".into() });
+        assert!(p.session.rebuildable().is_empty());
+        p.replies("", &["z"]);
+        p.runs("3\n", "", 0);
+        assert!(p.last_request().last().expect("one").contains("no variable of earlier code exists"));
+    }
+}
+
+#[test]
+fn cells_of_a_python_that_is_gone_are_not_offered() {
+    let mut p = Play::asked("q");
+    p.replies("", &["x = 1", "loop"]);
+    p.runs("1\n", "", 0);
+    p.approve(None);
+    let run = p.runs.last().expect("a run").clone();
+    let Event::RunFinished(mut lost) = finished(&run, Outcome::TimeLimit) else { unreachable!() };
+    lost.variables_lost = true;
+    p.fact(Event::RunFinished(lost));
+    p.fact(Event::SessionResumed(Box::new(info())));
+    assert!(p.session.rebuildable().is_empty());
+}
+
 /// Any event, fitting or not.
 fn any_event() -> impl Strategy<Value = Event> {
     let terms = || Terms { timeout_seconds: 10, network: Network::Off, executor: "test".into(), tier: "-".into() };
@@ -533,6 +679,23 @@ fn any_event() -> impl Strategy<Value = Event> {
                 asked_seconds: None,
             })
         }),
+        ("[a-d]{1}", 1u32..4).prop_map(move |(code, step)| {
+            Event::CodeProposed(Proposal {
+                step,
+                attempt: 1,
+                call: format!("own-{step}-1"),
+                code,
+                how: How::User,
+                raw: None,
+                terms: terms(),
+                asked_seconds: None,
+            })
+        }),
+        Just(Event::SessionResumed(Box::new(info()))),
+        (prop::collection::vec((1u32..4, "[a-c]{1}"), 0..3), any::<bool>()).prop_map(move |(cells, approved)| {
+            let cells = cells.into_iter().map(|(step, code)| RebuildCell { step, code }).collect();
+            Event::RebuildDecided { cells, approved, by: "user".into(), terms: terms() }
+        }),
         Just(Event::SandboxFailed { failure: Failure::new("x", "", "") }),
         (1u32..4, 1u32..4, "[a-c]{1}", prop::option::of("[a-c]{1}"))
             .prop_map(|(step, attempt, call, reason)| Event::CodeRejected { step, attempt, call, reason }),
@@ -560,11 +723,20 @@ proptest! {
     #[test]
     fn nothing_runs_unapproved(events in prop::collection::vec(any_event(), 0..60)) {
         let mut play = Play::new(info());
+        let mut rebuild = Vec::new();
         for event in events {
             let proposed = play.session.proposal().cloned();
             let before = play.runs.len();
+            if let Event::RebuildDecided { cells, approved: true, .. } = &event {
+                rebuild.extend(cells.clone());
+            }
             play.fact(event.clone());
             for run in &play.runs[before..] {
+                if run.attempt == 0 {
+                    let at = rebuild.iter().position(|c| c.step == run.step && c.code == run.code);
+                    rebuild.remove(at.expect("an approved cell"));
+                    continue;
+                }
                 let proposed = proposed.clone().expect("a run follows a proposal");
                 let Event::CodeApproved { step, attempt, edited, terms, .. } = &event else {
                     panic!("a run follows an approval, not {event:?}");

@@ -40,6 +40,8 @@ pub(super) struct Turn {
     /// The closing summary was asked for; the turn ends with the next reply.
     pub(super) closing: bool,
     pub(super) trimmed_for_server: bool,
+    /// The sandbox could not run what was approved, and why; what was proposed waits again.
+    pub(super) stalled: Option<String>,
 }
 
 #[derive(Debug)]
@@ -90,6 +92,7 @@ impl Turn {
             warmer: false,
             closing: false,
             trimmed_for_server: false,
+            stalled: None,
         }
     }
 
