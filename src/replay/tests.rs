@@ -2,6 +2,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::core::command::{Answer, Mark, Position, Question, Transport};
 use crate::core::event::{Channel, Event, NoteKind, Record, SCHEMA_VERSION};
@@ -373,4 +375,39 @@ async fn the_sample_session_plays_from_its_file() {
     while screen.settle().await < screen.position.total {}
     assert_eq!(screen.position.warnings[..], [] as [String; 0]);
     assert!((15_000..35_000).contains(&elapsed(start)), "fifty seconds without the long pauses: {}", elapsed(start));
+}
+
+fn any_order() -> impl Strategy<Value = (Transport, u64)> {
+    let order = prop_oneof![
+        Just(Transport::Toggle),
+        any::<bool>().prop_map(Transport::Step),
+        any::<bool>().prop_map(Transport::Mark),
+        any::<bool>().prop_map(Transport::Faster),
+        any::<bool>().prop_map(Transport::End),
+        (0usize..10_000).prop_map(Transport::Seek),
+    ];
+    // Orders come together or far apart.
+    (order, prop_oneof![Just(0), 1u64..3000])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_is_ordered_the_screen_knows_the_start_of_the_session(orders in prop::collection::vec(any_order(), 1..30)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let event = |n: u64| (n * 7, if n.is_multiple_of(500) { said() } else { delta(Channel::Text) });
+            let mut screen = Screen::start(recording((0..9000).map(event)), paused());
+            for (order, pause) in orders {
+                screen.order(order).await;
+                // `settle` holds what was told against what the position says.
+                let until = Instant::now() + Duration::from_millis(pause);
+                while Instant::now() < until {
+                    let _late = tokio::time::timeout_at(until, screen.settle()).await;
+                }
+            }
+            while tokio::time::timeout(Duration::from_secs(10), screen.settle()).await.is_ok() {}
+            assert!(!screen.position.playing);
+        });
+    }
 }
