@@ -12,7 +12,9 @@ use sandscript::core::command::{Command, Transport, Update};
 use sandscript::core::event::{
     Channel, Event, Outcome, Record, ResultBundle, RunFinished, SCHEMA_VERSION, StreamName, Table,
 };
+use sandscript::desk::Desk;
 use sandscript::log::line;
+use sandscript::log::redact::Redactor;
 use sandscript::replay::{self, Options, Recording};
 use tokio::sync::mpsc;
 
@@ -49,7 +51,11 @@ async fn seeks(recording: Recording) -> Vec<Duration> {
     let total = recording.records.len();
     let (orders, commands) = mpsc::channel(16);
     let (sender, mut updates) = mpsc::channel(16);
-    let task = tokio::spawn(replay::run(recording, Options { paused: true, ..Options::default() }, commands, sender));
+    let nowhere = std::path::PathBuf::from("/nowhere");
+    let redactor = Redactor::new(vec![]);
+    let desk = Desk { data: nowhere.clone(), session: None, folder: nowhere, redactor };
+    let options = Options { paused: true, ..Options::default() };
+    let task = tokio::spawn(replay::run(recording, options, desk, commands, sender));
     assert!(matches!(updates.recv().await, Some(Update::Position(_))));
     let mut times = Vec::new();
     for place in PLACES.repeat(RUNS) {

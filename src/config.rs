@@ -34,6 +34,10 @@ pub struct Config {
     pub sandbox: SandboxConfig,
     /// The session log.
     pub log: LogConfig,
+    /// The screen.
+    pub ui: UiConfig,
+    /// Keys of the screen: name of an action → its keys, in place of the default ones.
+    pub keys: BTreeMap<String, Vec<String>>,
     /// Named changes of `policy`, chosen with `--profile`.
     pub profiles: BTreeMap<String, Table>,
 }
@@ -143,6 +147,62 @@ impl Default for LogConfig {
     fn default() -> Self {
         Self { redact: true }
     }
+}
+
+/// Section `ui`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UiConfig {
+    /// Colours.
+    pub theme: ThemeSetting,
+    /// The wheel scrolls and clicks choose a pane.
+    pub mouse: bool,
+    /// Things move: counting seconds, a sign of life.
+    pub motion: bool,
+    /// How figures are drawn.
+    pub graphics: GraphicsSetting,
+    /// The terminal is told when an approval is due or a long turn ends while it has no focus.
+    pub notify: bool,
+}
+
+impl Default for UiConfig {
+    fn default() -> Self {
+        Self { theme: ThemeSetting::Auto, mouse: true, motion: true, graphics: GraphicsSetting::Auto, notify: true }
+    }
+}
+
+/// Colours of the screen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThemeSetting {
+    /// Light where the terminal says so (`COLORFGBG`), else dark.
+    #[default]
+    Auto,
+    /// For dark terminals.
+    Dark,
+    /// For light terminals.
+    Light,
+    /// Without colours.
+    Mono,
+}
+
+/// How figures are drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GraphicsSetting {
+    /// The best the terminal is known to have.
+    #[default]
+    Auto,
+    /// Kitty's protocol.
+    Kitty,
+    /// iTerm2's protocol.
+    Iterm2,
+    /// Sixel.
+    Sixel,
+    /// Two pixels a character.
+    Blocks,
+    /// Not at all.
+    None,
 }
 
 /// What the environment and the command line say about the configuration.

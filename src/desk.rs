@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 
 use crate::core::command::{Answer, Question, SessionRow};
 use crate::core::event::Failure;
-use crate::log::blobs::Blobs;
+use crate::log;
 use crate::log::list::{self, SessionSummary, State};
 use crate::log::redact::Redactor;
 use crate::places::read_text;
 
 /// Largest blob shown, bytes: what is kept of a stream.
-const MAX_BLOB: u64 = 16 * 1024 * 1024;
+const MAX_BLOB: u64 = crate::log::blobs::MAX_TEXT_FILE;
 
 /// Sessions a picker shows; older ones are found by the command line.
 const MAX_SESSIONS: usize = 1000;
@@ -32,7 +32,7 @@ const MAX_TYPED: usize = 8 * 1024;
 pub struct Desk {
     /// Sessions and the history are kept here.
     pub data: PathBuf,
-    /// Folder of the session that is shown; nothing where it is not kept.
+    /// Folder or log file of the session that is shown; nothing where it is not kept.
     pub session: Option<PathBuf>,
     /// Where exports go.
     pub folder: PathBuf,
@@ -57,7 +57,7 @@ impl Desk {
 
     fn blob(&self, name: &str) -> Result<Vec<u8>, Failure> {
         let session = self.session.as_deref().ok_or_else(|| Failure::new("this session is not kept", "", ""))?;
-        Blobs::of_session(session).get(name, MAX_BLOB)
+        log::blobs_of(session).get(name, MAX_BLOB)
     }
 
     /// Hands a figure to the person's own viewer, as a copy: a viewer may write to what it shows.
@@ -145,6 +145,7 @@ fn row(s: SessionSummary) -> SessionRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::blobs::Blobs;
 
     fn desk(data: &Path) -> Desk {
         let redactor = Redactor::exact(vec!["s3cr3t-key-of-mine".into()]);

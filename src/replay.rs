@@ -53,10 +53,11 @@ impl Default for Options {
 pub async fn run(
     recording: Recording,
     options: Options,
+    answers: crate::desk::Desk,
     mut commands: mpsc::Receiver<Command>,
     updates: mpsc::Sender<Update>,
 ) {
-    let mut desk = Desk::new(recording.blobs.clone());
+    let mut desk = Desk::new(answers);
     let mut player = Player::new(recording, options);
     loop {
         let due = player.due();
@@ -72,6 +73,7 @@ pub async fn run(
                     | Command::Approve { .. }
                     | Command::Reject { .. }
                     | Command::Propose { .. }
+                    | Command::Amend { .. }
                     | Command::Interrupt
                     | Command::Save(_)
                     | Command::Set(_)

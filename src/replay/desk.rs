@@ -6,13 +6,10 @@ use tokio::task::JoinHandle;
 
 use crate::core::command::{Answer, Question, Update};
 use crate::core::event::Failure;
-use crate::log::blobs::{Blobs, MAX_TEXT_FILE};
-
-/// Largest blob a question is answered with, bytes: kept output is the largest kind there is.
-const MAX_BLOB: u64 = MAX_TEXT_FILE;
+use crate::desk;
 
 pub(super) struct Desk {
-    blobs: Blobs,
+    desk: desk::Desk,
     /// In the order they came. Each is small, and the screen keeps its own note of each.
     waiting: VecDeque<(u64, Question)>,
     work: Work,
@@ -25,8 +22,8 @@ enum Work {
 }
 
 impl Desk {
-    pub(super) fn new(blobs: Blobs) -> Self {
-        Self { blobs, waiting: VecDeque::new(), work: Work::Idle }
+    pub(super) fn new(desk: desk::Desk) -> Self {
+        Self { desk, waiting: VecDeque::new(), work: Work::Idle }
     }
 
     pub(super) fn ask(&mut self, id: u64, question: Question) {
@@ -66,18 +63,18 @@ impl Desk {
         }
         let Some((id, question)) = self.waiting.pop_front() else { return };
         self.work = match question {
-            Question::Blob(name) => {
-                let blobs = self.blobs.clone();
-                Work::Looking(id, tokio::task::spawn_blocking(move || blob(&blobs, &name)))
-            }
             Question::Models | Question::Compile(_) => failed(id, "a replay has no model and runs nothing"),
-            Question::OpenFigure(_)
+            Question::Blob(_)
+            | Question::OpenFigure(_)
             | Question::Sessions
             | Question::Rename { .. }
             | Question::Delete(_)
             | Question::Export { .. }
             | Question::History
-            | Question::Remember(_) => failed(id, "a replay only shows"),
+            | Question::Remember(_) => {
+                let desk = self.desk.clone();
+                Work::Looking(id, tokio::task::spawn_blocking(move || desk.answer(question)))
+            }
         };
     }
 }
@@ -85,8 +82,4 @@ impl Desk {
 fn failed(id: u64, why: &str) -> Work {
     let failure = Failure::new("this is not possible here", why, "leave the replay first");
     Work::Ready(Update::Reply(id, Answer::Failed(failure)))
-}
-
-fn blob(blobs: &Blobs, name: &str) -> Answer {
-    blobs.get(name, MAX_BLOB).map_or_else(Answer::Failed, |bytes| Answer::Blob(bytes.into()))
 }

@@ -10,9 +10,8 @@ use std::sync::Arc;
 use crate::core::clean::Clean;
 use crate::core::command::Mark;
 use crate::core::event::{Event, Failure, Record, TurnStatus};
-use crate::log::blobs::Blobs;
+use crate::log::list;
 use crate::log::reader::{Entry, Reader};
-use crate::log::{blobs_of, list};
 
 /// Most records kept: ten times the longest session the screen is measured with. They take about half a GiB.
 const MAX_RECORDS: usize = 1_000_000;
@@ -46,8 +45,6 @@ pub struct Recording {
     pub warnings: Arc<[String]>,
     /// Numbers of shown records at which a step ends. Pieces of one stream within a second are one step.
     pub(super) steps: Vec<usize>,
-    /// The session's blobs.
-    pub(super) blobs: Blobs,
 }
 
 /// Records that are known, and what is to be said of the others.
@@ -78,13 +75,13 @@ impl Recording {
         }
         warnings.extend(unknown_warning(&read));
         let warnings = warnings.iter().map(|text| Clean::line(text).into_string()).collect();
-        Ok(Self::new(read.records, warnings, blobs_of(session)))
+        Ok(Self::new(read.records, warnings))
     }
 
-    pub(super) fn new(records: Vec<Arc<Record>>, warnings: Vec<String>, blobs: Blobs) -> Self {
+    pub(super) fn new(records: Vec<Arc<Record>>, warnings: Vec<String>) -> Self {
         let marks = records.iter().enumerate().filter_map(|(at, record)| Some((at, mark(&record.event)?))).collect();
         let steps = steps(&records);
-        Self { records, marks, warnings: warnings.into(), steps, blobs }
+        Self { records, marks, warnings: warnings.into(), steps }
     }
 
     /// The moment of each record in milliseconds from the first, pauses shortened to `idle_limit_ms`.
@@ -145,6 +142,11 @@ fn mark(event: &Event) -> Option<Mark> {
             TurnStatus::Answered | TurnStatus::Rejected | TurnStatus::Stopped => None,
         },
         Event::SessionStarted(_)
+        | Event::SessionResumed(_)
+        | Event::TermsChanged { .. }
+        | Event::ModelChanged { .. }
+        | Event::LimitsChanged { .. }
+        | Event::RebuildDecided { .. }
         | Event::InputsListed { .. }
         | Event::ModelDelta { .. }
         | Event::ModelReplied(_)

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::core::event::{Channel, NoteKind, SCHEMA_VERSION, StreamName};
+use crate::log::blobs::Blobs;
 use crate::log::line::{self, sealed};
 use crate::log::{LOG_FILE, writer::LogWriter};
 
