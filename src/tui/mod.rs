@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 pub mod theme;
+pub mod wrap;
 
 /// What the person chose about the screen (section `ui` and `keys` of the configuration).
 #[derive(Debug, Clone, PartialEq)]
