@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+pub mod highlight;
 pub mod theme;
 pub mod wrap;
 
