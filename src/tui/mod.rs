@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
+pub mod code;
 pub mod highlight;
+pub mod scroll;
+pub mod search;
 pub mod theme;
 pub mod wrap;
 
