@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 pub mod code;
+pub mod diff;
 pub mod highlight;
+pub mod lines;
 pub mod scroll;
 pub mod search;
 pub mod theme;

@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::core::clean::Clean;
 use crate::tui::theme::{Role, Theme};
-use crate::tui::wrap::{Atoms, TAB, atoms};
+use crate::tui::wrap::{Atoms, TAB};
 
 /// Characters before a place that decide how the place is shown: one more than the marks `Clean` lets stand.
 const CONTEXT: usize = 5;
@@ -95,7 +95,8 @@ impl<'a> Iterator for Pieces<'a> {
         let rest = &self.clean[self.at.clean..];
         if !rest.starts_with(c) {
             let len = name_len(rest);
-            let piece = self.take(c.len_utf8(), len, Cow::Borrowed(&rest[..len]), len, true);
+            let (shown, width, _) = if len > 0 { (Cow::Borrowed(&rest[..len]), len, true) } else { named(c) };
+            let piece = self.take(c.len_utf8(), len, shown, width, true);
             self.atoms = Atoms::at(self.clean, self.at.clean);
             return Some(piece);
         }
@@ -114,21 +115,21 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// Length of the name at the start of cleaned text.
+/// Length of the name at the start of cleaned text, 0 if there is none.
 fn name_len(clean: &str) -> usize {
-    clean.find('>').map_or(clean.len(), |at| at + 1)
+    if clean.starts_with("<U+") { clean.find('>').map_or(0, |at| at + 1) } else { 0 }
 }
 
 /// The cleaned form of `raw` from byte `from` on: as if all of it had been cleaned.
 fn clean_from(raw: &str, from: usize) -> String {
     let back = raw[..from].char_indices().rev().nth(CONTEXT - 1).map_or(0, |(at, _)| at);
-    let clean = Clean::code(&raw[back..]);
+    // A carriage return ends a line of Python, so a line feed was put behind it that is not part of the line.
+    let clean = Clean::code(&raw[back..]).into_string().replace('\n', "");
     let mut rest = clean.as_str();
     for c in raw[back..from].chars() {
         rest = rest.strip_prefix(c).unwrap_or_else(|| &rest[name_len(rest)..]);
     }
-    // A carriage return on its own ends a line of Python; the line feed is not part of the line.
-    rest.trim_end_matches('\n').to_owned()
+    rest.to_owned()
 }
 
 /// A line made ready to be drawn.
@@ -187,6 +188,11 @@ impl Shown {
         Pieces::at(raw, &self.clean, mark)
     }
 
+    /// Columns from one mark to the next, at most.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// The number of the last mark at or before byte `at` of the raw line.
     pub fn mark_before(&self, at: usize) -> usize {
         self.marks.partition_point(|mark| mark.raw <= at).saturating_sub(1)
@@ -228,11 +234,6 @@ pub fn named_style(theme: Theme) -> Style {
     theme.style(Role::Code).add_modifier(Modifier::REVERSED)
 }
 
-/// Whether all of a text is one atom; used to keep what is drawn into one cell whole.
-pub fn is_single(text: &str) -> bool {
-    atoms(text).nth(1).is_none()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,6 +248,7 @@ mod tests {
     fn what_cannot_be_seen_is_named_and_counted() {
         assert_eq!(drawn("a\u{202e}b\tc"), "a<U+202E>b  c");
         assert_eq!(drawn("<U+202E>"), "<U+202E>");
+        assert_eq!(drawn("a\rb\r>c\nd"), "a<U+000D>b<U+000D>>c<U+000A>d", "what should not be in one line");
         assert_eq!(measure("<U+202E>"), (8, 0));
         assert_eq!(measure("a\u{202e}\r"), (17, 2));
         assert_eq!(drawn("\u{301}x"), "<U+0301>x", "a mark without a base");
