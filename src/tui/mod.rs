@@ -7,6 +7,7 @@ pub mod code;
 pub mod diff;
 pub mod highlight;
 pub mod lines;
+pub mod markdown;
 pub mod scroll;
 pub mod search;
 pub mod theme;
