@@ -3,9 +3,17 @@
 
 use std::collections::BTreeMap;
 
+pub mod code;
+pub mod diff;
+pub mod highlight;
 pub mod keys;
+pub mod lines;
+pub mod markdown;
 pub mod question;
+pub mod scroll;
+pub mod search;
 pub mod theme;
+pub mod wrap;
 
 /// What the person chose about the screen (section `ui` and `keys` of the configuration).
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,458 @@
+//! One block of Markdown as styled lines. Owns how headings, lists, quotes, code and links look.
+//!
+//! The source is clean, but the parser makes characters of its own (`&#27;` is an escape character): what it did not take
+//! from the source as it stands is cleaned once more.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Parser, Tag, TagEnd};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthChar;
+
+use super::source::options;
+use super::table::Table;
+use crate::core::clean::Clean;
+use crate::tui::highlight::{Painted, paint};
+use crate::tui::theme::{Role, Theme};
+use crate::tui::wrap;
+
+/// Longest code that is coloured at once, lines. More takes longer than a frame.
+const MAX_PAINTED_LINES: usize = 200;
+
+/// Longest code that is coloured at once, bytes.
+const MAX_PAINTED: usize = 16 * 1024;
+
+/// Columns by which code is set in.
+const CODE_INDENT: usize = 2;
+
+/// Columns by which the rows that continue a line of code are set in.
+const CODE_CONTINUED: usize = 4;
+
+/// Share of the width that quotes and lists may take from what is in them; deeper ones are not set in further.
+const MAX_PREFIX: usize = 2;
+
+/// Colours of code that was painted before, by the hash of the code.
+pub type Paints = HashMap<u64, Painted>;
+
+/// The lines of one block, at most `width` columns wide. `closed` says that nothing is added to it any more.
+pub fn lines(block: &str, width: usize, theme: Theme, closed: bool, paints: &mut Paints) -> Vec<Line<'static>> {
+    let mut out = Output::new(width, theme, paints);
+    for (event, range) in Parser::new_ext(block, options()).into_offset_iter() {
+        match event {
+            Event::Start(tag) => out.start(tag),
+            Event::End(TagEnd::CodeBlock) => out.end_code(closed || is_closed(&block[range])),
+            Event::End(tag) => out.end(tag),
+            Event::Text(text) => out.text(&text),
+            Event::Code(text) => out.styled(&clean(&text), theme.style(Role::Code)),
+            Event::InlineHtml(text) if is_line_break(&text) => out.new_line(),
+            Event::Html(text) | Event::InlineHtml(text) => out.html(&text),
+            Event::InlineMath(text) | Event::DisplayMath(text) | Event::FootnoteReference(text) => out.text(&text),
+            Event::SoftBreak | Event::HardBreak => out.new_line(),
+            Event::Rule => out.rule(),
+            Event::TaskListMarker(done) => out.styled(if done { "[x] " } else { "[ ] " }, Style::new()),
+        }
+    }
+    out.flush();
+    out.lines
+}
+
+/// Text of the parser that may be drawn. What is borrowed stands in the clean source as it is.
+fn clean(text: &CowStr<'_>) -> String {
+    match text {
+        CowStr::Borrowed(text) => text.replace('\n', " "),
+        CowStr::Boxed(_) | CowStr::Inlined(_) => {
+            let clean = Clean::line(text).into_string();
+            // A mark made by name joins those before it, which were counted without it.
+            clean.trim_start_matches(|c: char| c.width() == Some(0)).to_owned()
+        }
+    }
+}
+
+/// Whether a block of code ends with its closing fence.
+fn is_closed(block: &str) -> bool {
+    let Some((_, last)) = block.trim_end().rsplit_once('\n') else { return false };
+    let fence = last.trim_start_matches(['>', ' ']);
+    fence.len() >= 3 && (fence.bytes().all(|b| b == b'`') || fence.bytes().all(|b| b == b'~'))
+}
+
+fn is_line_break(html: &str) -> bool {
+    matches!(html.to_ascii_lowercase().as_str(), "<br>" | "<br/>" | "<br />")
+}
+
+/// What a block stands in.
+enum Container {
+    Quote,
+    /// An item: what stands before its first line, and the columns of that.
+    Item {
+        marker: Option<String>,
+        width: usize,
+    },
+}
+
+/// A link or image that is open.
+struct Link {
+    address: String,
+    text: String,
+}
+
+struct Output<'p> {
+    width: usize,
+    theme: Theme,
+    paints: &'p mut Paints,
+    lines: Vec<Line<'static>>,
+    containers: Vec<Container>,
+    /// The numbers of the next items of the lists that are open; none for a list without numbers.
+    numbers: Vec<Option<u64>>,
+    /// An empty line comes before the next block.
+    gap: bool,
+    styles: Vec<Style>,
+    links: Vec<Link>,
+    spans: Vec<Span<'static>>,
+    /// Lines of the text that is being read, before the one in `spans`.
+    read: Vec<Line<'static>>,
+    table: Option<Table>,
+    /// The language, and the code that is being read.
+    code: Option<(String, String)>,
+}
+
+impl<'p> Output<'p> {
+    fn new(width: usize, theme: Theme, paints: &'p mut Paints) -> Self {
+        Self {
+            width,
+            theme,
+            paints,
+            lines: Vec::new(),
+            containers: Vec::new(),
+            numbers: Vec::new(),
+            gap: false,
+            styles: Vec::new(),
+            links: Vec::new(),
+            spans: Vec::new(),
+            read: Vec::new(),
+            table: None,
+            code: None,
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph | Tag::HtmlBlock => self.begin_block(),
+            Tag::Heading { level, .. } => {
+                self.begin_block();
+                let style = self.theme.style(Role::Title);
+                let underlined = matches!(level, HeadingLevel::H1 | HeadingLevel::H2);
+                self.styles.push(if underlined { style.add_modifier(Modifier::UNDERLINED) } else { style });
+            }
+            Tag::BlockQuote(_) => {
+                self.begin_block();
+                self.containers.push(Container::Quote);
+            }
+            Tag::CodeBlock(kind) => {
+                self.begin_block();
+                let language = match kind {
+                    CodeBlockKind::Fenced(info) => {
+                        info.split([' ', ',', '{']).next().unwrap_or_default().to_lowercase()
+                    }
+                    CodeBlockKind::Indented => String::new(),
+                };
+                self.code = Some((language, String::new()));
+            }
+            Tag::List(first) => {
+                self.flush();
+                // A list belongs to the text of the item it stands in.
+                if !matches!(self.containers.last(), Some(Container::Item { .. })) {
+                    self.begin_block();
+                }
+                self.numbers.push(first);
+            }
+            Tag::Item => self.begin_item(),
+            Tag::Table(alignments) => {
+                self.begin_block();
+                self.table = Some(Table { alignments, rows: Vec::new() });
+            }
+            Tag::TableHead => {
+                self.begin_row();
+                self.styles.push(self.theme.style(Role::Strong));
+            }
+            Tag::TableRow => self.begin_row(),
+            Tag::Emphasis => self.styles.push(Style::new().add_modifier(Modifier::ITALIC)),
+            Tag::Strong => self.styles.push(Style::new().add_modifier(Modifier::BOLD)),
+            Tag::Strikethrough => self.styles.push(Style::new().add_modifier(Modifier::CROSSED_OUT)),
+            Tag::Link { dest_url, .. } => self.begin_link(&dest_url),
+            Tag::Image { dest_url, .. } => {
+                self.styled("image: ", self.theme.style(Role::Dim));
+                self.begin_link(&dest_url);
+            }
+            Tag::TableCell
+            | Tag::FootnoteDefinition(_)
+            | Tag::DefinitionList
+            | Tag::DefinitionListTitle
+            | Tag::DefinitionListDefinition
+            | Tag::Superscript
+            | Tag::Subscript
+            | Tag::MetadataBlock(_) => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => self.end_block(),
+            TagEnd::Heading(_) => {
+                self.end_block();
+                self.styles.pop();
+            }
+            TagEnd::BlockQuote(_) => {
+                self.flush();
+                self.containers.pop();
+                self.gap = true;
+            }
+            TagEnd::List(_) => {
+                self.numbers.pop();
+                self.gap = true;
+            }
+            TagEnd::Item => {
+                self.flush();
+                if matches!(self.containers.last(), Some(Container::Item { marker: Some(_), .. })) {
+                    self.emit(Line::default());
+                }
+                self.containers.pop();
+                self.gap = false;
+            }
+            TagEnd::Table => self.end_table(),
+            TagEnd::TableHead => {
+                self.styles.pop();
+            }
+            TagEnd::TableCell => self.end_cell(),
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
+                self.styles.pop();
+            }
+            TagEnd::Link | TagEnd::Image => self.end_link(),
+            TagEnd::TableRow
+            | TagEnd::CodeBlock
+            | TagEnd::FootnoteDefinition
+            | TagEnd::DefinitionList
+            | TagEnd::DefinitionListTitle
+            | TagEnd::DefinitionListDefinition
+            | TagEnd::Superscript
+            | TagEnd::Subscript
+            | TagEnd::MetadataBlock(_) => {}
+        }
+    }
+
+    fn begin_block(&mut self) {
+        self.flush();
+        if std::mem::take(&mut self.gap) && !self.lines.is_empty() {
+            self.emit(Line::default());
+        }
+    }
+
+    fn end_block(&mut self) {
+        self.flush();
+        self.gap = true;
+    }
+
+    fn begin_item(&mut self) {
+        self.flush();
+        self.gap = false;
+        let marker = match self.numbers.last_mut() {
+            Some(Some(number)) => {
+                let marker = format!("{number}. ");
+                *number = number.saturating_add(1);
+                marker
+            }
+            Some(None) | None => "• ".to_owned(),
+        };
+        let width = wrap::width(&marker);
+        self.containers.push(Container::Item { marker: Some(marker), width });
+    }
+
+    fn begin_link(&mut self, address: &str) {
+        self.links.push(Link { address: Clean::line(address).into_string(), text: String::new() });
+        self.styles.push(Style::new().add_modifier(Modifier::UNDERLINED));
+    }
+
+    fn end_link(&mut self) {
+        self.styles.pop();
+        let Some(Link { address, text }) = self.links.pop() else { return };
+        let is_same = text == address || address.strip_prefix("mailto:") == Some(&text);
+        if !is_same && !address.is_empty() {
+            self.styled(&format!(" ({address})"), self.theme.style(Role::Dim));
+        }
+    }
+
+    fn text(&mut self, text: &CowStr<'_>) {
+        if let Some((_, code)) = &mut self.code {
+            match text {
+                CowStr::Borrowed(text) => code.push_str(text),
+                CowStr::Boxed(_) | CowStr::Inlined(_) => code.push_str(Clean::text(text).as_str()),
+            }
+            return;
+        }
+        let text = clean(text);
+        if let Some(link) = self.links.last_mut() {
+            link.text.push_str(&text);
+        }
+        self.styled(&text, Style::new());
+    }
+
+    fn styled(&mut self, text: &str, own: Style) {
+        let style = self.styles.iter().fold(Style::new(), |style, more| style.patch(*more)).patch(own);
+        match self.spans.last_mut() {
+            Some(last) if last.style == style => last.content.to_mut().push_str(text),
+            _ => self.spans.push(Span::styled(text.to_owned(), style)),
+        }
+    }
+
+    fn html(&mut self, text: &CowStr<'_>) {
+        for line in text.split_inclusive('\n') {
+            self.styled(Clean::line(line.trim_end_matches('\n')).as_str(), self.theme.style(Role::Dim));
+            if line.ends_with('\n') {
+                self.new_line();
+            }
+        }
+    }
+
+    fn new_line(&mut self) {
+        self.read.push(Line::from(std::mem::take(&mut self.spans)));
+    }
+
+    /// The lines of the text that was read.
+    fn take_read(&mut self) -> Vec<Line<'static>> {
+        if !self.spans.is_empty() {
+            self.new_line();
+        }
+        std::mem::take(&mut self.read)
+    }
+
+    fn flush(&mut self) {
+        for line in self.take_read() {
+            self.emit(line);
+        }
+    }
+
+    /// Columns beside the signs of quotes and lists.
+    fn room(&self) -> usize {
+        let mut prefix = 0;
+        for container in &self.containers {
+            let width = container.width();
+            if prefix + width > self.width / MAX_PREFIX {
+                break;
+            }
+            prefix += width;
+        }
+        self.width - prefix
+    }
+
+    fn emit(&mut self, line: Line<'static>) {
+        for row in wrap::wrap(&line, self.room()) {
+            self.put(row);
+        }
+    }
+
+    /// Puts a row that fits behind the signs of quotes and lists.
+    fn put(&mut self, row: Line<'static>) {
+        let dim = self.theme.style(Role::Dim);
+        let mut spans = Vec::with_capacity(row.spans.len() + 1);
+        let mut left = self.width - self.room();
+        for container in &mut self.containers {
+            let Some(rest) = left.checked_sub(container.width()).filter(|_| left > 0) else { break };
+            left = rest;
+            spans.push(match container {
+                Container::Quote => Span::styled("│ ", dim),
+                Container::Item { marker, width } => match marker.take() {
+                    Some(marker) => Span::styled(marker, dim),
+                    None => Span::raw(" ".repeat(*width)),
+                },
+            });
+        }
+        // An item that is too deep to be set in has no sign either.
+        if let Some(Container::Item { marker, .. }) = self.containers.last_mut() {
+            *marker = None;
+        }
+        spans.extend(row.spans);
+        self.lines.push(Line::from(spans));
+    }
+
+    fn rule(&mut self) {
+        self.begin_block();
+        self.put(Line::styled("─".repeat(self.room()), self.theme.style(Role::Dim)));
+        self.gap = true;
+    }
+
+    fn end_code(&mut self, closed: bool) {
+        let Some((language, code)) = self.code.take() else { return };
+        let code = code.strip_suffix('\n').unwrap_or(&code);
+        let is_python = matches!(language.as_str(), "python" | "py" | "python3");
+        let is_short = code.len() <= MAX_PAINTED && code.split('\n').count() <= MAX_PAINTED_LINES;
+        let painted = if is_python && closed && is_short { Some(self.painted(code)) } else { None };
+        let room = self.room().saturating_sub(CODE_INDENT);
+        for (i, line) in code.split('\n').enumerate() {
+            let line = match &painted {
+                Some(painted) => self.coloured(line, painted.lines.get(i).map_or(&[], Vec::as_slice)),
+                None => Line::styled(line.to_owned(), self.theme.style(Role::Code)),
+            };
+            // The style of a line would colour what stands before it.
+            let style = line.style;
+            for mut row in wrap::wrap_indented(&line, room, CODE_CONTINUED) {
+                row.spans.iter_mut().for_each(|span| span.style = style.patch(span.style));
+                row.spans.insert(0, Span::raw(" ".repeat(CODE_INDENT)));
+                self.put(row);
+            }
+        }
+        self.gap = true;
+    }
+
+    fn painted(&mut self, code: &str) -> Painted {
+        let mut hasher = DefaultHasher::new();
+        code.hash(&mut hasher);
+        self.paints.entry(hasher.finish()).or_insert_with(|| paint(code)).clone()
+    }
+
+    fn coloured(&self, line: &str, runs: &[(Role, std::ops::Range<usize>)]) -> Line<'static> {
+        let mut spans = Vec::new();
+        let mut at = 0;
+        for (role, range) in runs {
+            let (Some(before), Some(text)) = (line.get(at..range.start), line.get(range.clone())) else { break };
+            spans.push(Span::raw(before.to_owned()));
+            spans.push(Span::styled(text.to_owned(), self.theme.style(*role)));
+            at = range.end;
+        }
+        spans.push(Span::raw(line.get(at..).unwrap_or_default().to_owned()));
+        spans.retain(|span| !span.content.is_empty());
+        Line::from(spans)
+    }
+
+    fn begin_row(&mut self) {
+        if let Some(table) = &mut self.table {
+            table.rows.push(Vec::new());
+        }
+    }
+
+    fn end_cell(&mut self) {
+        let cell = self.take_read();
+        if let Some(row) = self.table.as_mut().and_then(|table| table.rows.last_mut()) {
+            row.push(cell);
+        }
+    }
+
+    fn end_table(&mut self) {
+        let Some(table) = self.table.take() else { return };
+        for line in table.lines(self.room(), self.theme) {
+            let style = line.style;
+            let spans = line.spans.into_iter().map(|span| Span::styled(span.content, style.patch(span.style)));
+            self.put(Line::from(spans.collect::<Vec<_>>()));
+        }
+        self.gap = true;
+    }
+}
+
+impl Container {
+    fn width(&self) -> usize {
+        match self {
+            Self::Quote => 2,
+            Self::Item { width, .. } => *width,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The text of a message and its blocks. Owns how pieces of raw text become clean text, and where a block ends for good.
+//!
+//! Both depend on the text alone, never on how it was cut into pieces. A line feed ends every control sequence and every
+//! run of marks, so cleaning line by line equals cleaning the whole; a line without an end is cleaned in pieces of fixed
+//! length. A block ends for good when the first two lines of the next one are
+//! complete.
+
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Options, Parser};
+
+use crate::core::clean::Clean;
+
+/// Longest piece of a line that is cleaned again while it grows, bytes.
+const MAX_PIECE: usize = 64 * 1024;
+
+/// Longest block that is read as Markdown, bytes: it is read again with every frame in which it grows. What is longer is
+/// shown as it was written. A table of 500 rows and 40 columns takes 200 KiB.
+pub const MAX_BLOCK: usize = 256 * 1024;
+
+/// What the parser knows besides CommonMark.
+pub fn options() -> Options {
+    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
+}
+
+/// The text of a message as it arrives.
+#[derive(Debug, Default)]
+pub struct Source {
+    text: String,
+    /// Bytes of `text` that more text does not change.
+    sure: usize,
+    /// The raw text behind them.
+    open: String,
+}
+
+impl Source {
+    /// Appends raw text.
+    pub fn push(&mut self, raw: &str) {
+        self.text.truncate(self.sure);
+        self.open.push_str(raw);
+        let mut done = 0;
+        loop {
+            let rest = &self.open[done..];
+            let piece = &rest[..rest.floor_char_boundary(MAX_PIECE)];
+            let len = match piece.find('\n') {
+                Some(at) => at + 1,
+                None if rest.len() >= MAX_PIECE => piece.len(),
+                None => break,
+            };
+            self.text.push_str(Clean::text(&piece[..len]).as_str());
+            done += len;
+        }
+        self.sure = self.text.len();
+        self.open.drain(..done);
+        self.text.push_str(Clean::text(&self.open).as_str());
+    }
+
+    /// All of the text, clean.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Bytes of the text that more text does not change.
+    pub fn sure(&self) -> usize {
+        self.sure
+    }
+
+    /// The start of the last line that is not complete.
+    pub fn complete(&self) -> usize {
+        self.text[..self.sure].rfind('\n').map_or(0, |at| at + 1)
+    }
+}
+
+/// A part of the text between two empty lines, as a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Bytes of the text.
+    pub range: Range<usize>,
+    /// Shown as it is written: too long, or a definition, which Markdown would hide.
+    pub plain: bool,
+    /// Where the first block in it begins; there is none in definitions alone.
+    pub begins: Option<usize>,
+}
+
+impl Block {
+    /// Whether it is shown as it is written because it is too long.
+    pub fn is_overlong(&self) -> bool {
+        self.plain && self.range.len() > MAX_BLOCK
+    }
+}
+
+/// The blocks of `text` from byte `from` on, where a block begins. `complete` is where its last line begins. If there is
+/// an overlong block, it is the last one, and goes on to the end of the text or to where blocks begin anew.
+pub fn blocks(text: &str, from: usize, complete: usize) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut at = from;
+    let mut parts: Vec<Block> = Vec::new();
+    for range in top_level(&text[from..]).into_iter().map(|r| r.start + from..r.end + from) {
+        let begins = Some(range.start);
+        match gap(text, at..range.start) {
+            // The block would be another one without what stands right before it, so the two stay together.
+            Some(gap) if gap.end == range.start => {
+                parts.push(Block { range: gap.start..range.end, plain: true, begins })
+            }
+            gap => {
+                parts.extend(gap.map(|range| Block { range, plain: true, begins: None }));
+                parts.push(Block { range: range.clone(), plain: false, begins });
+            }
+        }
+        at = range.end;
+    }
+    parts.extend(gap(text, at..text.len()).map(|range| Block { range, plain: true, begins: None }));
+    for block in parts {
+        let start = block.range.start;
+        if block.range.end.min(complete).saturating_sub(start) > MAX_BLOCK {
+            let end = end_of_plain(text, start, start, complete).unwrap_or(text.len());
+            blocks.push(Block { range: start..end, plain: true, begins: Some(start) });
+            return blocks;
+        }
+        blocks.push(block);
+    }
+    blocks
+}
+
+/// What stands between two blocks, if anything does, without the empty lines around it.
+fn gap(text: &str, range: Range<usize>) -> Option<Range<usize>> {
+    let between = &text[range.clone()];
+    let blank = between.len() - between.trim_start().len();
+    let start = between[..blank].rfind('\n').map_or(0, |line| line + 1);
+    let end = between.trim_end().len();
+    // The line feed of its last line belongs to it.
+    let end = between[end..].find('\n').map_or(between.len(), |feed| end + feed + 1);
+    (blank < between.len()).then_some(range.start + start..range.start + end)
+}
+
+/// Where the overlong block that begins at `start` ends: behind the first empty line beyond its greatest length. Looks
+/// only behind `searched`.
+pub fn end_of_plain(text: &str, start: usize, searched: usize, complete: usize) -> Option<usize> {
+    // One byte back: the first of two line feeds may have been there already.
+    let from = (start + MAX_BLOCK).max(searched.saturating_sub(1));
+    let from = text.ceil_char_boundary(from.min(text.len()));
+    let end = from + text.get(from..complete)?.find("\n\n")? + 2;
+    Some(end)
+}
+
+/// Whole lines of each block of the highest level.
+fn top_level(text: &str) -> Vec<Range<usize>> {
+    let mut depth = 0usize;
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+        let is_block = depth == 0;
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => {
+                depth -= 1;
+                continue;
+            }
+            Event::Text(_)
+            | Event::Code(_)
+            | Event::InlineMath(_)
+            | Event::DisplayMath(_)
+            | Event::Html(_)
+            | Event::InlineHtml(_)
+            | Event::FootnoteReference(_)
+            | Event::SoftBreak
+            | Event::HardBreak
+            | Event::Rule
+            | Event::TaskListMarker(_) => {}
+        }
+        if is_block {
+            // What is indented begins behind its spaces, and must be read with them.
+            let start = text[..range.start].rfind('\n').map_or(0, |at| at + 1);
+            found.push(start.max(found.last().map_or(0, |last| last.end))..range.end);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn source(parts: &[&str]) -> Source {
+        let mut source = Source::default();
+        parts.iter().for_each(|part| source.push(part));
+        source
+    }
+
+    fn kinds(text: &str) -> Vec<(&str, bool)> {
+        blocks(text, 0, text.len()).into_iter().map(|b| (text[b.range].trim_end(), b.plain)).collect()
+    }
+
+    #[test]
+    fn blocks_are_whole_lines() {
+        assert_eq!(
+            kinds("# a\ntext\nmore\n\n- x\n\n  y\n- z\n"),
+            [("# a", false), ("text\nmore", false), ("- x\n\n  y\n- z", false)]
+        );
+        assert_eq!(kinds("a\n\n    code\n"), [("a", false), ("    code", false)]);
+        assert_eq!(kinds("a\n\n[x]: http://y\n\nb"), [("a", false), ("[x]: http://y", true), ("b", false)]);
+        assert_eq!(kinds("a\n\n[x]: y\n# b\n\n- c"), [("a", false), ("[x]: y\n# b", true), ("- c", false)]);
+        assert_eq!(kinds(" \n \n"), []);
+    }
+
+    #[test]
+    fn an_overlong_block_ends_at_an_empty_line() {
+        let text = format!("a\n\n{}\n\nb\n\nc\n", "x\n".repeat(MAX_BLOCK));
+        let found = blocks(&text, 0, text.len());
+        assert_eq!(found.len(), 2);
+        assert!(found[1].plain);
+        assert_eq!(text[found[1].range.end..].trim_start(), "b\n\nc\n");
+        let open = format!("```\n{}", "x\n".repeat(MAX_BLOCK));
+        let found = blocks(&open, 0, open.len());
+        assert_eq!(found, [Block { range: 0..open.len(), plain: true, begins: Some(0) }]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_not_cleaned_again_and_again() {
+        let mut source = Source::default();
+        let begun = std::time::Instant::now();
+        for _ in 0..2000 {
+            source.push(&"word ".repeat(100));
+        }
+        assert_eq!(source.text().len(), 1_000_000);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_clean_as_the_whole(parts in proptest::collection::vec(proptest::sample::select(vec![
+            "a", "\n", "\r", "\x1b", "[", "]", "31m", "0;t", "\x07", "\\", "\u{9b}", "\u{9d}", "\u{301}", "\u{200b}", "\u{202e}", " ",
+        ]), 0..40)) {
+            let source = source(&parts);
+            let whole = parts.concat();
+            let clean = Clean::text(&whole);
+            prop_assert_eq!(source.text(), clean.as_str());
+            prop_assert!(source.complete() <= source.sure());
+        }
+    }
+}
