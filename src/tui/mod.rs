@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+pub mod edit;
 pub mod theme;
 
 /// What the person chose about the screen (section `ui` and `keys` of the configuration).
