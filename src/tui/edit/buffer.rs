@@ -9,6 +9,19 @@ use super::history::{Change, History, Kind};
 use super::keys::{Edit, Motion};
 use super::text::{Pos, Text};
 
+/// A replacement within one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineEdit {
+    /// Which line.
+    pub row: usize,
+    /// The first byte that goes.
+    pub from: usize,
+    /// The byte behind the last that goes.
+    pub to: usize,
+    /// What comes there.
+    pub new: String,
+}
+
 /// A text that is edited.
 #[derive(Debug, Clone)]
 pub struct TextBuffer {
@@ -145,28 +158,26 @@ impl TextBuffer {
         let last = rows - 1 - tail;
         let middle = fresh.get(head..fresh.len() - tail).unwrap_or_default().join("\n");
         let old = self.cursor;
-        self.history.seal();
         self.change(Kind::Whole, Pos::new(head, 0), Pos::new(last, self.text.line(last).len()), &middle);
-        self.history.seal();
         if old.row < head {
             self.cursor = self.text.snap(old);
         }
     }
 
-    /// Makes several replacements as one step, from the last to the first so that none moves another. The selection and
-    /// the cursor stay with their text.
-    pub fn replace_in_lines(&mut self, edits: &[(usize, usize, usize, String)]) {
+    /// Makes several replacements, given in the order of the text, as one step. Selection and cursor stay with their text.
+    pub fn replace_in_lines(&mut self, edits: &[LineEdit]) {
         let before = self.cursor;
-        let mut changes = Vec::new();
         let mut anchor = self.anchor;
-        for (row, from, to, new) in edits.iter().rev() {
+        let mut changes = Vec::new();
+        // From the last to the first, so that none moves another.
+        for LineEdit { row, from, to, new } in edits.iter().rev() {
             let (change, _) = Change::make(&mut self.text, Pos::new(*row, *from), Pos::new(*row, *to), new);
             changes.push(change);
-            for pos in [Some(&mut self.cursor), anchor.as_mut()].into_iter().flatten() {
-                if pos.row == *row && pos.col >= *to {
+            for pos in [Some(&mut self.cursor), anchor.as_mut()].into_iter().flatten().filter(|pos| pos.row == *row) {
+                if pos.col >= *to {
                     pos.col = pos.col + new.len() - (to - from);
-                } else if pos.row == *row && pos.col > *from {
-                    pos.col = *from;
+                } else {
+                    pos.col = pos.col.min(*from);
                 }
             }
         }
@@ -175,7 +186,6 @@ impl TextBuffer {
         }
         self.history.seal();
         self.history.push(Kind::Whole, before, changes);
-        self.history.seal();
         self.goal = None;
         self.anchor = anchor.map(|anchor| self.text.snap(anchor));
         self.cursor = self.text.snap(self.cursor);

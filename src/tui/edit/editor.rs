@@ -6,19 +6,17 @@
 mod draw;
 mod indent;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crossterm::event::KeyEvent;
 use ratatui::layout::{Position, Rect};
 
 use crate::core::clean::Clean;
-use crate::tui::theme::Role;
 
 use super::buffer::TextBuffer;
 use super::cells::{Look, byte_at, cells, column_of};
 use super::keys::{Edit, edit_of};
-use super::paint::Paint;
+use super::paint::{Paint, Painted};
 use super::text::Pos;
 
 /// Columns kept in sight beside the cursor where a line is wider than the pane.
@@ -138,7 +136,7 @@ impl Editor {
 
     /// Takes the colours of the lines of `version`: for each line between two `\n`, ranges of its bytes in order. Lines that
     /// changed since keep what they have.
-    pub fn set_painted(&mut self, version: u64, painted: Arc<Vec<Vec<(Role, Range<usize>)>>>) {
+    pub fn set_painted(&mut self, version: u64, painted: Arc<Painted>) {
         let painted = Arc::unwrap_or_clone(painted);
         self.buffer.text_mut().set_paint(version, painted.into_iter().map(Paint::new));
     }
@@ -148,10 +146,13 @@ impl Editor {
         let row = error.as_ref().map(|(number, _)| self.row_of(*number as usize));
         self.error = error.map(|(_, message)| Clean::line(&message));
         self.buffer.text_mut().mark(row);
-        if let Some(row) = row {
-            self.buffer.go_to(self.buffer.text().snap(Pos::new(row, self.indent_of(row).len())), false);
-            self.is_following = true;
-        }
+    }
+
+    /// Puts the cursor where the code of a line begins; counted as Python counts.
+    pub fn go_to_line(&mut self, number: u32) {
+        let row = self.row_of(number as usize);
+        self.buffer.go_to(Pos::new(row, self.indent_of(row).len()), false);
+        self.is_following = true;
     }
 
     /// The number of the line with the cursor and the column, both from 1, as one would tell a person.

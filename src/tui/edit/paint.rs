@@ -5,6 +5,9 @@ use std::ops::Range;
 
 use crate::tui::theme::Role;
 
+/// What a highlighter says of a text: for each line between two `\n`, coloured ranges of its bytes in order.
+pub type Painted = Vec<Vec<(Role, Range<usize>)>>;
+
 /// Coloured pieces of a line, in bytes, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Paint(Vec<(Role, Range<usize>)>);

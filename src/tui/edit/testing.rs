@@ -2,6 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
+use ratatui::buffer::{Buffer, CellWidth};
 
 use super::text::Pos;
 
@@ -64,6 +65,17 @@ pub fn mark_cursor(text: &str, pos: Pos) -> String {
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     lines[pos.row].insert(pos.col, '|');
     lines.join("\n")
+}
+
+/// A row of the screen as it is read, without the cells that wide characters cover.
+pub fn row_of(buf: &Buffer, y: u16) -> String {
+    let mut row = String::new();
+    let mut x = buf.area.x;
+    while x < buf.area.right() {
+        row.push_str(buf[(x, y)].symbol());
+        x += buf[(x, y)].symbol().cell_width().max(1);
+    }
+    row.trim_end().to_owned()
 }
 
 /// Any keys, with letters that are hard.

@@ -180,7 +180,8 @@ fn a_whole_new_text_is_one_step_and_keeps_the_cursor_before_the_difference() {
 #[test]
 fn several_replacements_are_one_step_and_the_cursor_stays_with_its_text() {
     let mut buffer = buffer("ab\ncd|");
-    buffer.replace_in_lines(&[(0, 0, 0, "  ".into()), (1, 0, 1, String::new())]);
+    let edit = |row, from, to, new: &str| LineEdit { row, from, to, new: new.into() };
+    buffer.replace_in_lines(&[edit(0, 0, 0, "  "), edit(1, 0, 1, "")]);
     assert_eq!(marked(&buffer), "  ab\nd|");
     press(&mut buffer, "A-u");
     assert_eq!(marked(&buffer), "ab\ncd|");

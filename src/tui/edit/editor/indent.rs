@@ -1,9 +1,10 @@
 //! Indentation as Python wants it.
 
+use crate::tui::edit::buffer::LineEdit;
 use crate::tui::edit::cells::{Look, TAB_STOP, column_of};
 use crate::tui::edit::keys::Edit;
 
-use super::Editor;
+use super::{Editor, Pos};
 
 impl Editor {
     /// The spaces and tabs a line begins with.
@@ -46,17 +47,18 @@ impl Editor {
         let (start, end) = self.buffer.selection().unwrap_or((pos, pos));
         // A line the selection only just reaches has nothing selected in it.
         let last = if end.col == 0 && end.row > start.row { end.row - 1 } else { end.row };
-        let edits: Vec<_> = (start.row..=last)
-            .filter_map(|row| {
-                let indent = self.indent_of(row);
-                match deeper {
-                    true if self.buffer.text().body(row).is_empty() => None,
-                    true => Some((row, 0, 0, if indent.starts_with('\t') { "\t" } else { "    " }.to_owned())),
-                    false => Some((row, 0, level(indent), String::new())).filter(|(_, from, to, _)| from < to),
-                }
-            })
-            .collect();
+        let edits: Vec<_> = (start.row..=last).filter_map(|row| self.level_edit(row, deeper)).collect();
         self.buffer.replace_in_lines(&edits);
+    }
+
+    fn level_edit(&self, row: usize, deeper: bool) -> Option<LineEdit> {
+        let indent = self.indent_of(row);
+        if !deeper {
+            return Some(LineEdit { row, from: 0, to: level(indent), new: String::new() }).filter(|edit| edit.to > 0);
+        }
+        let new = if indent.starts_with('\t') { "\t" } else { "    " };
+        let is_empty = self.buffer.text().body(row).is_empty();
+        (!is_empty).then(|| LineEdit { row, from: 0, to: 0, new: new.to_owned() })
     }
 
     /// In the indentation one level goes, elsewhere one letter.
@@ -74,7 +76,7 @@ impl Editor {
             over => over,
         };
         let from = pos.col - back.min(spaces);
-        self.buffer.replace(super::Pos::new(pos.row, from), pos, "");
+        self.buffer.replace(Pos::new(pos.row, from), pos, "");
     }
 }
 
