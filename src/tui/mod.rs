@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+pub mod composer;
 pub mod edit;
 pub mod theme;
 

@@ -92,7 +92,8 @@ pub enum Edit {
 /// What the key does, if it edits.
 pub fn edit_of(key: KeyEvent) -> Option<Edit> {
     let mods = key.modifiers;
-    if key.kind == KeyEventKind::Release || !(KeyModifiers::SHIFT | KeyModifiers::CONTROL | KeyModifiers::ALT).contains(mods)
+    if key.kind == KeyEventKind::Release
+        || !(KeyModifiers::SHIFT | KeyModifiers::CONTROL | KeyModifiers::ALT).contains(mods)
     {
         return None;
     }

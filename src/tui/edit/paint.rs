@@ -53,7 +53,11 @@ impl Paint {
 
     /// Puts `more` behind, its first byte at `at`.
     pub fn append(&mut self, at: usize, more: Self) {
-        self.0.extend(more.0.into_iter().map(|(role, range)| (role, range.start.saturating_add(at)..range.end.saturating_add(at))));
+        self.0.extend(
+            more.0
+                .into_iter()
+                .map(|(role, range)| (role, range.start.saturating_add(at)..range.end.saturating_add(at))),
+        );
     }
 }
 
