@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 pub mod code;
+pub mod composer;
 pub mod diff;
+pub mod edit;
 pub mod highlight;
 pub mod keys;
 pub mod lines;
