@@ -3,6 +3,13 @@
 
 use std::collections::BTreeMap;
 
+pub mod app;
+pub mod external;
+pub mod guard;
+pub mod input;
+pub mod run;
+pub mod signals;
+pub mod terminal;
 pub mod theme;
 
 /// What the person chose about the screen (section `ui` and `keys` of the configuration).
