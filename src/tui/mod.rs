@@ -3,17 +3,24 @@
 
 use std::collections::BTreeMap;
 
+pub mod app;
 pub mod code;
 pub mod composer;
 pub mod diff;
 pub mod edit;
+pub mod external;
+pub mod guard;
 pub mod highlight;
+pub mod input;
 pub mod keys;
 pub mod lines;
 pub mod markdown;
 pub mod question;
+pub mod run;
 pub mod scroll;
 pub mod search;
+pub mod signals;
+pub mod terminal;
 pub mod theme;
 pub mod wrap;
 
