@@ -11,7 +11,7 @@ use ratatui::text::Line;
 
 use crate::core::clean::Clean;
 use crate::tui::highlight::Painted;
-use crate::tui::scroll::{self, Top};
+use crate::tui::top::{self, Top};
 use crate::tui::search::Needle;
 use crate::tui::wrap;
 use line::Shown;
@@ -215,12 +215,12 @@ impl CodeView {
 
     fn moved(&mut self, delta: i64) -> Top {
         let (top, lines) = (self.top, self.line_count());
-        scroll::moved(top, delta, lines, &mut |line| self.rows_of(line))
+        top::moved(top, delta, lines, &mut |line| self.rows_of(line))
     }
 
     fn lowest(&mut self) -> Top {
         let (height, lines) = (self.height, self.line_count());
-        scroll::lowest(height, lines, &mut |line| self.rows_of(line))
+        top::lowest(height, lines, &mut |line| self.rows_of(line))
     }
 
     fn most_left(&self) -> usize {

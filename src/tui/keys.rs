@@ -193,7 +193,7 @@ pub const BINDINGS: &[Binding] = bindings! {
     Editor {
         Leave     "leave_editor"  ["esc"]                "done"    "done: checks that it compiles and returns to the question";
         Reset     "reset"         ["ctrl-r"]             "model's text" "the model's text again; can be undone";
-        Diff      "editor_diff"   ["ctrl-d"]             "changes" "what you changed";
+        Diff      "editor_diff" ["ctrl-o"]             "changes" "what you changed";
     }
     Failed {
         Retry     "retry"         ["r"]                  "retry"   "ask the question again";

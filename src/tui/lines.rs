@@ -9,7 +9,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::Line;
 
-use crate::tui::scroll::{self, Top};
+use crate::tui::top::{self, Top};
 use crate::tui::search::Needle;
 use crate::tui::theme::{Role, Theme};
 use crate::tui::wrap;
@@ -98,12 +98,12 @@ impl Lines {
 
     fn moved(&mut self, delta: i64) -> Top {
         let (top, lines) = (self.top, self.lines.len());
-        scroll::moved(top, delta, lines, &mut |line| self.rows_of(line))
+        top::moved(top, delta, lines, &mut |line| self.rows_of(line))
     }
 
     fn lowest(&mut self) -> Top {
         let (height, lines) = (self.height, self.lines.len());
-        scroll::lowest(height, lines, &mut |line| self.rows_of(line))
+        top::lowest(height, lines, &mut |line| self.rows_of(line))
     }
 
     /// Scrolls by rows, down if positive.

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 
 pub mod app;
+pub mod chat;
+pub mod story;
 pub mod code;
 pub mod composer;
 pub mod diff;
@@ -17,7 +19,7 @@ pub mod lines;
 pub mod markdown;
 pub mod question;
 pub mod run;
-pub mod scroll;
+pub mod top;
 pub mod search;
 pub mod signals;
 pub mod terminal;
