@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+pub mod output;
+pub mod scroll;
 pub mod theme;
 
 /// What the person chose about the screen (section `ui` and `keys` of the configuration).
