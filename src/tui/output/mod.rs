@@ -1,9 +1,11 @@
 //! The output pane.
 
 pub mod buffer;
+pub mod figure;
 pub mod ink;
 pub mod row;
 pub mod search;
+pub mod table;
 
 /// A number with a comma between thousands.
 pub fn grouped(number: u64) -> String {
