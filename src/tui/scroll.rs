@@ -125,7 +125,7 @@ impl Scroll {
 
     /// The text at the top is now at `top` of `rows`, because everything was wrapped anew.
     pub fn rewrapped(&mut self, top: usize, rows: usize) {
-        let unseen = self.new_below();
+        let unseen = self.new_below().saturating_mul(rows) / self.rows.max(1);
         self.top = top;
         self.seen = rows.saturating_sub(unseen);
     }

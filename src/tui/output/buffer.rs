@@ -22,7 +22,7 @@ const TAIL: usize = 512 * 1024;
 /// What is kept of each end once a run is an older one, bytes. A session may have hundreds of runs.
 const COMPACT: usize = 32 * 1024;
 /// Longest line, bytes; a longer one is cut and says so. Longer lines are not read but slow every frame they are in.
-const MAX_LINE: usize = 32 * 1024;
+pub(super) const MAX_LINE: usize = 32 * 1024;
 /// Size of a block, bytes: small against what is kept, large against what a block costs.
 const BLOCK: usize = 16 * 1024;
 /// What a line costs besides its text, bytes.

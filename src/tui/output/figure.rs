@@ -284,4 +284,4 @@ impl Figures {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

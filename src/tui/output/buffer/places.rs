@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use super::{Block, Buffer, Kept, Kind, Place, find_mut};
 use crate::core::render::mib;
-use crate::tui::output::{grouped, row};
+use crate::tui::output::row;
 
 impl Buffer {
     /// Counts rows where lines are wrapped after `width` columns, or not wrapped. Only what is new is counted, unless the
@@ -150,11 +150,8 @@ impl Buffer {
     pub fn line(&self, place: Place) -> Option<Kept<'_>> {
         match place {
             Place::Middle => {
-                let lines = grouped(self.dropped_lines);
-                let text = format!(
-                    "… {} ({lines} lines) not shown here; O opens all that was kept …",
-                    mib(self.dropped_bytes)
-                );
+                let bytes = mib(self.dropped().0);
+                let text = format!("{bytes} not shown here; O opens all that was kept");
                 Some(Kept { kind: Kind::Note, text: Cow::Owned(text), rows: 1 })
             }
             Place::Displaced(at) => Some(Kept {

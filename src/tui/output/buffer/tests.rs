@@ -89,11 +89,7 @@ fn head_and_tail_stay_and_the_middle_is_counted() {
     assert_eq!(kept.last().unwrap(), " line 199999");
     let (bytes, count) = b.dropped();
     let said = kept.iter().position(|line| line.starts_with('·')).unwrap();
-    assert!(
-        kept[said].contains(&format!("({} lines) not shown here; O opens", super::super::grouped(count))),
-        "{}",
-        kept[said]
-    );
+    assert!(kept[said].ends_with("MiB not shown here; O opens all that was kept"), "{}", kept[said]);
     assert_eq!(kept.len() as u64 - 1 + count, 200_000);
     let shown: u64 = kept.iter().enumerate().filter(|(i, _)| *i != said).map(|(_, l)| l.len() as u64).sum();
     assert_eq!(bytes + shown, printed);
