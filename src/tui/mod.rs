@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 pub mod app;
 pub mod chat;
-pub mod story;
 pub mod code;
 pub mod composer;
 pub mod diff;
@@ -17,13 +16,16 @@ pub mod input;
 pub mod keys;
 pub mod lines;
 pub mod markdown;
+pub mod output;
 pub mod question;
 pub mod run;
-pub mod top;
+pub mod scroll;
 pub mod search;
 pub mod signals;
+pub mod story;
 pub mod terminal;
 pub mod theme;
+pub mod top;
 pub mod wrap;
 
 /// What the person chose about the screen (section `ui` and `keys` of the configuration).

@@ -1,0 +1,423 @@
+//! What a run printed and showed, as a person reads it. Owns the output pane's state: the text of both streams, tables and
+//! figures in the order they came, where the person reads, and what they search for.
+//!
+//! [`RunOutput`] folds the records of one run. Before a frame `layout` works out what is in sight, and `draw` puts that on the
+//! screen; both cost what is in sight and what is new, however much was printed.
+
+pub mod buffer;
+pub mod figure;
+mod find;
+pub mod ink;
+pub mod pager;
+pub mod row;
+pub mod search;
+pub mod table;
+mod title;
+mod view;
+
+use ratatui::text::Line;
+
+use self::buffer::{Buffer, Kind, Place};
+use self::row::plain;
+use self::search::Needle;
+use self::table::TableView;
+use self::title::End;
+use crate::core::event::{ResultBundle, RunFinished, StreamName};
+use crate::tui::scroll::Scroll;
+
+/// Tables and figures of one run; what comes after them is only counted.
+const MAX_ITEMS: usize = 100;
+/// Tables of the newest run, bytes; the oldest are let go first. One of 200 × 50 ordinary cells takes 400 KiB.
+const MAX_TABLES: usize = 4 * 1024 * 1024;
+/// Tables of an older run, bytes.
+const COMPACT_TABLES: usize = 256 * 1024;
+/// Columns a key moves the text where lines are not wrapped.
+const SIDE: usize = 8;
+
+/// The output of one run.
+#[derive(Debug)]
+pub struct RunOutput {
+    buffer: Buffer,
+    items: Vec<Item>,
+    /// Tables and figures that found no room.
+    left_out: u64,
+    scroll: Scroll,
+    /// What stood at the top of the screen, so that it stays there.
+    anchor: Option<Anchor>,
+    wrap: bool,
+    /// First column on the screen where lines are not wrapped.
+    left: usize,
+    needle: Option<Needle>,
+    hit: Option<Hit>,
+    /// When it began, milliseconds of the session, and its time limit, seconds.
+    begun: Option<(u64, u64)>,
+    end: Option<End>,
+    /// The table or figure the keys act on.
+    chosen: Option<usize>,
+    /// That one has the whole pane.
+    zoomed: bool,
+    width: u16,
+    height: u16,
+    /// Columns after which lines were wrapped at the last layout.
+    laid_out: Option<Option<usize>>,
+    seen: Vec<Seen>,
+}
+
+#[derive(Debug)]
+enum Item {
+    Table(Box<TableView>),
+    Figure {
+        hash: String,
+        /// Columns and rows it takes.
+        cells: (u16, u16),
+    },
+    /// A table that was let go; its title.
+    Gone(String),
+}
+
+/// A place in the output, and a column of its line counted over its rows.
+#[derive(Debug, Clone, Copy)]
+struct Anchor {
+    place: Place,
+    column: usize,
+    /// Rows of the place before the first in sight.
+    within: usize,
+}
+
+/// What was found last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Hit {
+    place: Place,
+    /// Bytes of the text before it.
+    at: usize,
+}
+
+/// What is in sight.
+#[derive(Debug)]
+enum Seen {
+    Text { kind: Kind, line: Line<'static> },
+    Item { item: usize, skip: u16, rows: u16 },
+}
+
+impl Default for RunOutput {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RunOutput {
+    /// Of a run that has printed nothing yet.
+    pub fn new() -> Self {
+        Self {
+            buffer: Buffer::default(),
+            items: Vec::new(),
+            left_out: 0,
+            scroll: Scroll::new(),
+            anchor: None,
+            wrap: true,
+            left: 0,
+            needle: None,
+            hit: None,
+            begun: None,
+            end: None,
+            chosen: None,
+            zoomed: false,
+            width: 0,
+            height: 0,
+            laid_out: None,
+            seen: Vec::new(),
+        }
+    }
+
+    /// The run began, at this time of the session and with this limit.
+    pub fn begin(&mut self, at_ms: u64, timeout_seconds: u64) {
+        self.begun = Some((at_ms, timeout_seconds));
+    }
+
+    /// Something was printed, `dropped` bytes of the stream having been left out just before.
+    pub fn text(&mut self, stream: StreamName, text: &str, dropped: u64) {
+        self.buffer.push(stream, text, dropped);
+    }
+
+    /// Something was shown. The text form is only taken where there is no other.
+    pub fn result(&mut self, result: &ResultBundle) {
+        if let Some(table) = &result.table {
+            self.add_item(Item::Table(Box::new(TableView::new(table))));
+        }
+        if let Some(hash) = &result.png {
+            self.add_item(Item::Figure { hash: hash.clone(), cells: (0, 1) });
+        }
+        if result.table.is_none() && result.png.is_none() {
+            self.buffer.add(Kind::Value, &result.text);
+        }
+    }
+
+    /// The run ended.
+    pub fn finish(&mut self, finished: &RunFinished) {
+        self.buffer.end_open_lines();
+        if self.left_out > 0 {
+            self.buffer.add(Kind::Note, &format!("{} more tables and figures", grouped(self.left_out)));
+        }
+        for note in title::notes(finished) {
+            self.buffer.add(Kind::Note, &note);
+        }
+        self.end = Some(End::new(finished));
+    }
+
+    /// Keeps little; for a run that is no longer the newest.
+    pub fn compact(&mut self) {
+        self.buffer.compact();
+        self.let_tables_go(COMPACT_TABLES);
+    }
+
+    /// Whether the run ended.
+    pub fn is_finished(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Whether it printed and showed nothing.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Blobs that hold all that was kept of standard output and standard error, where that is more than is here.
+    pub fn blobs(&self) -> (Option<&str>, Option<&str>) {
+        self.end.as_ref().map_or((None, None), End::blobs)
+    }
+
+    /// What the pane shows, for another program: no wraps, no signs, no colours. Of a table that has the whole pane, its cells.
+    pub fn logical_text(&self) -> String {
+        if let Some(Item::Table(table)) = self.zoomed_item() {
+            return table.text();
+        }
+        let mut out = String::new();
+        let mut place = self.buffer.first();
+        while let Some(at) = place {
+            if let Some(kept) = self.buffer.line(at) {
+                match kept.kind {
+                    Kind::Item => match self.item(&kept.text).and_then(|item| self.items.get(item)) {
+                        Some(Item::Table(table)) => out.push_str(&table.text()),
+                        Some(Item::Gone(title)) => out.push_str(&format!("[{title}]\n")),
+                        Some(Item::Figure { .. }) => out.push_str("[figure]\n"),
+                        None => {}
+                    },
+                    Kind::Gap => out.push_str(&format!("{}\n", gap_words(&kept.text))),
+                    Kind::Stdout | Kind::Stderr | Kind::Value | Kind::Note => {
+                        out.push_str(plain(&kept.text).trim_end());
+                        out.push('\n');
+                    }
+                }
+            }
+            place = self.buffer.after(at);
+        }
+        out
+    }
+
+    fn add_item(&mut self, item: Item) {
+        if self.items.len() >= MAX_ITEMS {
+            self.left_out += 1;
+            return;
+        }
+        self.buffer.add_item(self.items.len());
+        self.items.push(item);
+        self.let_tables_go(MAX_TABLES);
+    }
+
+    /// Lets the oldest tables go until the rest takes no more than `keep`; the newest stays.
+    fn let_tables_go(&mut self, keep: usize) {
+        let cost = |item: &Item| match item {
+            Item::Table(table) => table.cost(),
+            Item::Figure { .. } | Item::Gone(_) => 0,
+        };
+        let mut sum: usize = self.items.iter().map(cost).sum();
+        let newest = self.items.len().saturating_sub(1);
+        for item in self.items.iter_mut().take(newest) {
+            if sum <= keep {
+                return;
+            }
+            sum -= cost(item);
+            if let Item::Table(table) = item {
+                *item = Item::Gone(format!("{}, no longer kept here", table.title()));
+            }
+        }
+    }
+
+    /// The table or figure a line stands for.
+    fn item(&self, text: &str) -> Option<usize> {
+        text.parse().ok().filter(|item| *item < self.items.len())
+    }
+
+    fn zoomed_item(&self) -> Option<&Item> {
+        self.chosen.filter(|_| self.zoomed).and_then(|item| self.items.get(item))
+    }
+}
+
+/// Keys.
+impl RunOutput {
+    /// Scrolls; the table that has the whole pane, else the output.
+    pub fn scroll_by(&mut self, rows: isize) {
+        if let Some(table) = self.zoomed_table() {
+            table.scroll(rows);
+            return;
+        }
+        self.scrolled(|scroll| match rows < 0 {
+            true => scroll.up(rows.unsigned_abs()),
+            false => scroll.down(rows.unsigned_abs()),
+        });
+    }
+
+    /// A screen up or down.
+    pub fn page(&mut self, down: bool) {
+        if let Some(table) = self.zoomed_table() {
+            let page = table.page();
+            table.scroll(if down { page } else { -page });
+            return;
+        }
+        self.scrolled(|scroll| if down { scroll.page_down() } else { scroll.page_up() });
+    }
+
+    /// Half a screen up or down.
+    pub fn half_page(&mut self, down: bool) {
+        if let Some(table) = self.zoomed_table() {
+            let half = table.page() / 2 + 1;
+            table.scroll(if down { half } else { -half });
+            return;
+        }
+        self.scrolled(|scroll| if down { scroll.half_down() } else { scroll.half_up() });
+    }
+
+    /// To the end, following what comes, or to the start.
+    pub fn ends(&mut self, end: bool) {
+        if let Some(table) = self.zoomed_table() {
+            table.scroll(if end { isize::MAX } else { isize::MIN });
+            return;
+        }
+        self.scrolled(|scroll| if end { scroll.end() } else { scroll.home() });
+    }
+
+    /// To the right or left: a column of the table in sight, else the text where it is not wrapped.
+    pub fn sideways(&mut self, right: bool) {
+        if let Some(table) = self.table() {
+            table.select(right);
+        } else if !self.wrap {
+            self.left = if right {
+                self.left.saturating_add(SIDE).min(buffer::MAX_LINE)
+            } else {
+                self.left.saturating_sub(SIDE)
+            };
+        }
+    }
+
+    /// Wraps lines, or does not.
+    pub fn toggle_wrap(&mut self) {
+        self.wrap = !self.wrap;
+        self.left = 0;
+    }
+
+    /// Whether lines are wrapped.
+    pub fn wraps(&self) -> bool {
+        self.wrap
+    }
+
+    /// Sorts the table in sight by its selected column. False if there is none.
+    pub fn sort(&mut self) -> bool {
+        self.table().map(TableView::sort).is_some()
+    }
+
+    /// Gives the table or figure in sight the whole pane, or takes it back. False if there is none.
+    pub fn toggle_zoom(&mut self) -> bool {
+        self.zoomed = !self.zoomed && self.chosen.is_some();
+        self.zoomed || self.chosen.is_some()
+    }
+
+    /// Whether a table or figure has the whole pane.
+    pub fn is_zoomed(&self) -> bool {
+        self.zoomed
+    }
+
+    /// The next table or figure, or the one before. False if there is none.
+    pub fn next_item(&mut self, forward: bool) -> bool {
+        let next = match self.chosen {
+            Some(item) if forward => item + 1,
+            Some(item) => item.wrapping_sub(1),
+            None if forward => 0,
+            None => self.items.len().wrapping_sub(1),
+        };
+        if next >= self.items.len() {
+            return false;
+        }
+        self.chosen = Some(next);
+        let mut places = std::iter::successors(self.buffer.first(), |place| self.buffer.after(*place));
+        let place = places.find(|place| {
+            self.buffer.line(*place).is_some_and(|kept| kept.kind == Kind::Item && self.item(&kept.text) == Some(next))
+        });
+        if let Some(place) = place {
+            let row = self.buffer.row_of(place);
+            self.scrolled(|scroll| scroll.show(row));
+        }
+        true
+    }
+
+    /// The blob of the figure in sight.
+    pub fn figure(&self) -> Option<&str> {
+        match self.chosen.and_then(|item| self.items.get(item)) {
+            Some(Item::Figure { hash, .. }) => Some(hash),
+            Some(Item::Table(_) | Item::Gone(_)) | None => None,
+        }
+    }
+
+    /// The table in sight that the keys act on.
+    pub fn table(&mut self) -> Option<&mut TableView> {
+        match self.chosen.and_then(|item| self.items.get_mut(item)) {
+            Some(Item::Table(table)) => Some(table),
+            Some(Item::Figure { .. } | Item::Gone(_)) | None => None,
+        }
+    }
+
+    /// Whether the end is in sight and followed.
+    pub fn follows(&self) -> bool {
+        self.scroll.follows()
+    }
+
+    /// Rows that came below since the person went away from the end.
+    pub fn new_below(&self) -> usize {
+        self.scroll.new_below()
+    }
+
+    /// First row in sight and how many there are, for a scroll bar.
+    pub fn position(&self) -> (usize, usize) {
+        (self.scroll.top(), self.scroll.rows())
+    }
+
+    fn zoomed_table(&mut self) -> Option<&mut TableView> {
+        if self.zoomed { self.table() } else { None }
+    }
+
+    /// Moves the reading position, from where its text is now.
+    fn scrolled(&mut self, how: impl FnOnce(&mut Scroll)) {
+        self.hold();
+        how(&mut self.scroll);
+        self.drop_anchor();
+    }
+}
+
+fn gap_words(bytes: &str) -> String {
+    let bytes = bytes.parse().unwrap_or(u64::MAX);
+    format!("… {} left out …", crate::core::render::mib(bytes))
+}
+
+/// A number with a comma between thousands.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;
