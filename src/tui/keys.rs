@@ -20,6 +20,8 @@ pub enum Scope {
     Editor,
     /// A turn ended with a failed step.
     Failed,
+    /// A question that is answered with yes or no.
+    Confirm,
     /// A list to choose from.
     Picker,
     /// A replay.
@@ -113,6 +115,10 @@ pub enum Act {
     Repair,
     /// Ask another model.
     OtherModel,
+    /// Yes.
+    Yes,
+    /// No.
+    No,
     /// Take the chosen entry.
     Choose,
     /// Play the chosen session.
@@ -199,6 +205,11 @@ pub const BINDINGS: &[Binding] = bindings! {
         Retry     "retry"         ["r"]                  "retry"   "ask the question again";
         Repair    "repair"        ["e"]                  "edit and run" "edit the failed code and run it; the model goes on";
         OtherModel "other_model"  ["M"]                  "other model" "choose another model";
+    }
+    Confirm {
+        Yes       "yes"           ["y"]                  "yes"     "yes";
+        No        "no"            ["n"]                  "no"      "no";
+        OtherModel "start_other_model" ["M"]             "other model" "choose another model, where the session could not begin";
     }
     Pane {
         Up        "up"            ["up", "k"]            "up"      "one row up";

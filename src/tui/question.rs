@@ -36,6 +36,11 @@ impl Question {
         }
     }
 
+    /// When it takes keys.
+    pub fn opens(&self) -> Option<Instant> {
+        self.opens
+    }
+
     /// It takes keys.
     pub fn is_open(&self, now: Instant) -> bool {
         self.opens.is_some_and(|opens| now >= opens)

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Exit;
-use super::app::{Action, Msg};
+use super::msg::{Action, Msg};
 use super::external::External;
 use super::signals::Notice;
 use crate::core::command::{Command, Update};

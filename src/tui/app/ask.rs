@@ -1,0 +1,241 @@
+//! Questions that a single key answers: may this code run, may nothing isolate it, what now that it failed. They share one
+//! way of taking the keys (see [`Question`](crate::tui::question::Question)), so that nothing typed is ever an answer.
+
+use crossterm::event::KeyEvent;
+
+use super::overlay::{Line, Overlay, Purpose};
+use super::{App, Focus, For, Pane};
+use crate::core::command::{Command, Question as Asked};
+use crate::core::event::{Failure, Proposal, Terms};
+use crate::core::policy::{Hold, Limit};
+use crate::tui::Exit;
+use crate::tui::keys::{Act, Scope};
+use crate::tui::lines::Lines;
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) enum Asking {
+    /// May the code that is shown run?
+    Approval,
+    /// The turn ended with a failed step. What now?
+    Failed,
+    /// May code run where nothing isolates it?
+    Unsandboxed(Failure),
+    /// The session could not begin. Try again?
+    StartFailed(Failure),
+    /// May these cells run again?
+    Rebuild { lines: Lines, count: usize },
+    /// Really run everything without asking?
+    RunAll,
+    /// Really delete this session?
+    Delete(String),
+}
+
+impl App {
+    /// Something is asked from now on.
+    pub(super) fn pose(&mut self, asking: Asking) {
+        self.asking = Some(asking);
+        self.settled = false;
+        self.question.show(self.now, self.last_typed);
+    }
+
+    pub(super) fn withdraw(&mut self) {
+        self.give_back();
+        self.asking = None;
+        if self.focus == Focus::Ask {
+            self.focus = if self.replay { Focus::Pane(Pane::Chat) } else { Focus::Text };
+        }
+    }
+
+    /// Where the keys of the question go to.
+    fn target(&self) -> Focus {
+        match self.asking {
+            Some(Asking::Approval) => Focus::Pane(Pane::Code),
+            Some(_) | None => Focus::Ask,
+        }
+    }
+
+    /// The question takes the keys when there was quiet, unless something is being written.
+    pub(super) fn settle_question(&mut self) {
+        if self.asking.is_none() || self.settled || !self.question.is_open(self.now) {
+            return;
+        }
+        self.settled = true;
+        if self.composer.is_empty() && self.overlay.is_none() && self.editing.is_none() {
+            self.focus = self.target();
+        }
+    }
+
+    /// The question has the keys.
+    pub(super) fn is_answerable(&self) -> bool {
+        self.asking.is_some() && self.focus == self.target() && self.question.is_open(self.now)
+    }
+
+    /// The scope of its keys.
+    fn ask_scope(&self) -> Option<Scope> {
+        match self.asking.as_ref()? {
+            Asking::Approval => Some(Scope::Approval),
+            Asking::Failed => Some(Scope::Failed),
+            Asking::Unsandboxed(_)
+            | Asking::StartFailed(_)
+            | Asking::Rebuild { .. }
+            | Asking::RunAll
+            | Asking::Delete(_) => Some(Scope::Confirm),
+        }
+    }
+
+    /// A key while the question has them; `false` if it is none of its.
+    pub(super) fn question_key(&mut self, key: KeyEvent) -> bool {
+        let Some(act) = self.ask_scope().and_then(|scope| self.keys.act(scope, key)) else { return false };
+        self.question.press(act, key, self.now);
+        true
+    }
+
+    /// A key that was pressed for an answer was part of a word: it goes to the text field.
+    pub(super) fn give_back(&mut self) -> bool {
+        let Some(key) = self.question.disturbed() else { return false };
+        if !self.replay {
+            self.focus = Focus::Text;
+            self.compose(key);
+        }
+        true
+    }
+
+    /// The answer.
+    pub(super) fn answer(&mut self, act: Act) {
+        match (self.asking.take(), act) {
+            (Some(Asking::Approval), act) => {
+                self.asking = Some(Asking::Approval);
+                self.answer_approval(act);
+            }
+            (Some(Asking::Failed), Act::Retry) => {
+                self.withdraw();
+                let question = self.story.question.clone();
+                self.say_to_model(question);
+            }
+            (Some(Asking::Failed), Act::Repair) => {
+                self.withdraw();
+                self.repair();
+            }
+            (Some(Asking::Failed), Act::OtherModel) => {
+                self.asking = Some(Asking::Failed);
+                self.pick_model();
+            }
+            (Some(Asking::Unsandboxed(_)), Act::Yes) => {
+                self.unsandboxed = true;
+                self.withdraw();
+                self.start(None);
+            }
+            (Some(Asking::Unsandboxed(_)), Act::No) => self.leave(Exit::Quit),
+            (Some(Asking::StartFailed(_)), Act::Yes) => {
+                self.withdraw();
+                self.start(None);
+            }
+            (Some(Asking::StartFailed(_)), Act::OtherModel) => {
+                self.withdraw();
+                self.pick_model();
+            }
+            (Some(Asking::StartFailed(_)), Act::No) => self.leave(Exit::Quit),
+            (Some(Asking::Rebuild { .. }), Act::Yes | Act::No) => {
+                self.withdraw();
+                self.send(Command::Rebuild(act == Act::Yes));
+                self.next_in_queue();
+            }
+            (Some(Asking::RunAll), Act::Yes) => {
+                self.run_all = self.story.waiting().map(|a| a.proposal.terms.clone());
+                self.pose(Asking::Approval);
+                self.approve("run_all");
+            }
+            (Some(Asking::RunAll), Act::No) => self.pose(Asking::Approval),
+            (Some(Asking::Delete(id)), Act::Yes) => {
+                self.withdraw();
+                self.ask(Asked::Delete(id), For::Word);
+                self.ask(Asked::Sessions, For::Sessions);
+                self.overlay = Some(Overlay::sessions());
+            }
+            (Some(Asking::Delete(_)), Act::No) => {
+                self.withdraw();
+                self.ask(Asked::Sessions, For::Sessions);
+                self.overlay = Some(Overlay::sessions());
+            }
+            (asking, _) => self.asking = asking,
+        }
+    }
+
+    pub(super) fn start(&mut self, model: Option<String>) {
+        self.starting = Some("starting".into());
+        self.send(Command::Start { unsandboxed: self.unsandboxed, model });
+    }
+
+    // ---- approval ----------------------------------------------------------------------------------------------------
+
+    fn answer_approval(&mut self, act: Act) {
+        match act {
+            Act::Run => self.approve("user"),
+            Act::Edit => self.edit_proposal(),
+            Act::External => self.edit_outside(),
+            Act::Reject => {
+                self.overlay = Some(Overlay::Line(Line::new(
+                    "Reason for the model to try again (empty: the turn ends)",
+                    "",
+                    Purpose::Reject,
+                )));
+            }
+            Act::Limit => {
+                let now = self.story.waiting().map(|a| a.proposal.terms.timeout_seconds).unwrap_or_default();
+                let title = "Time limit of this run, seconds";
+                self.overlay = Some(Overlay::Line(Line::new(title, &now.to_string(), Purpose::Limit)));
+            }
+            Act::RunAll if self.may_run_all() => self.pose(Asking::RunAll),
+            Act::RunAll => self.say("only where files and network are held: this executor does not isolate"),
+            _ => {}
+        }
+    }
+
+    /// Everything may run without asking only where nobody's files and no network are in reach.
+    pub(super) fn may_run_all(&self) -> bool {
+        let holds = |limit| {
+            self.story.session.info().is_some_and(|i| i.capabilities.hold(limit) == Hold::Enforced)
+        };
+        holds(Limit::HostFiles) && holds(Limit::Network)
+    }
+
+    /// Approves exactly what is shown: the bytes and the terms.
+    pub(super) fn approve(&mut self, by: &str) {
+        let Some(waiting) = self.story.waiting() else { return };
+        let Proposal { step, attempt, call, terms, code, .. } = waiting.proposal.clone();
+        let edited = self.code.edited_for(&call).filter(|text| *text != code).map(str::to_string);
+        self.withdraw();
+        self.code.pinned = None;
+        self.focus = Focus::Text;
+        self.send(Command::Approve { step, attempt, call, edited, by: by.into(), terms });
+    }
+
+    pub(super) fn reject(&mut self, reason: Option<String>) {
+        let Some(waiting) = self.story.waiting() else { return };
+        let Proposal { step, attempt, call, .. } = waiting.proposal.clone();
+        self.withdraw();
+        self.focus = Focus::Text;
+        self.send(Command::Reject { step, attempt, call, reason });
+    }
+
+    pub(super) fn limit(&mut self, typed: &str) {
+        let Some(waiting) = self.story.waiting() else { return };
+        let Proposal { step, attempt, call, .. } = waiting.proposal.clone();
+        match typed.trim().parse() {
+            Ok(timeout_seconds @ 1..=MAX_SECONDS) => {
+                self.send(Command::Amend { step, attempt, call, timeout_seconds });
+                self.pose(Asking::Approval);
+            }
+            Ok(_) | Err(_) => self.say(format!("a time limit is a number of seconds from 1 to {MAX_SECONDS}")),
+        }
+    }
+
+    /// Whether what is proposed now runs without asking: the terms are those it was allowed for.
+    pub(super) fn runs_by_itself(&self, terms: &Terms) -> bool {
+        self.run_all.as_ref() == Some(terms) && self.may_run_all()
+    }
+}
+
+/// Longest time limit of a run, seconds: a day, as in the configuration.
+const MAX_SECONDS: u64 = 86_400;
