@@ -36,6 +36,8 @@ struct View {
     gutter: u16,
     /// Number of the first line that is seen.
     first_number: usize,
+    /// Column of the cursor in its line, measured once a frame.
+    column: usize,
 }
 
 /// Code that is edited.
@@ -170,7 +172,9 @@ impl Editor {
         // A sign, the number, a space.
         let gutter = if width >= digits + 2 + MIN_CODE { digits + 2 } else { 0 };
         let height = if self.has_message(height) { height - 1 } else { height };
-        self.view = View { width: width - gutter, height, gutter, ..self.view };
+        let pos = self.buffer.cursor();
+        let column = column_of(self.buffer.text().body(pos.row), pos.col, Look::Code);
+        self.view = View { width: width - gutter, height, gutter, column, ..self.view };
         if self.is_following {
             self.follow();
         }
@@ -187,10 +191,9 @@ impl Editor {
         let pos = self.buffer.cursor();
         let (width, height) = (usize::from(self.view.width).max(1), usize::from(self.view.height).max(1));
         self.view.top = self.view.top.clamp((pos.row + 1).saturating_sub(height), pos.row);
-        let body = self.buffer.text().body(pos.row);
-        let column = column_of(body, pos.col, Look::Code);
+        let column = self.view.column;
         // All of a wide letter or a name, so far as the pane is wide enough, and the mark of a cut line.
-        let rest = body.get(pos.col..).unwrap_or_default();
+        let rest = self.buffer.text().body(pos.row).get(pos.col..).unwrap_or_default();
         let right = column + cells(rest, Look::Code).next().map_or(1, |cell| cell.width + 1).min(width);
         if column < self.view.left + MARGIN.min(column) || right > self.view.left + width {
             let margin = MARGIN.min(width / 4);
@@ -228,11 +231,11 @@ impl Editor {
         self.is_following = true;
     }
 
-    /// Where the cursor of the terminal belongs; nowhere while it is scrolled out of sight.
+    /// Where the cursor of the terminal belongs in the frame that was laid out; nowhere while it is out of sight.
     pub fn cursor(&self, area: Rect) -> Option<Position> {
         let pos = self.buffer.cursor();
         let row = pos.row.checked_sub(self.view.top)?;
-        let column = column_of(self.buffer.text().body(pos.row), pos.col, Look::Code).checked_sub(self.view.left)?;
+        let column = self.view.column.checked_sub(self.view.left)?;
         let x = u16::try_from(column).ok()?.checked_add(self.view.gutter)?;
         let y = u16::try_from(row).ok()?;
         let is_inside = x < area.width && y < area.height.min(self.view.height);
