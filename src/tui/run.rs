@@ -41,6 +41,10 @@ const LAST_ORDERS: Duration = Duration::from_secs(1);
 /// How long an editor may take to end when the program is told to.
 const EDITOR_END: Duration = Duration::from_secs(1);
 
+/// How long after an editor's end a Ctrl-C meant for it may still come: both get the signal, and the one that is ended by it
+/// may be seen first.
+const EDITOR_ECHO: Duration = Duration::from_millis(200);
+
 /// What is shown, as the loop sees it.
 pub trait View {
     /// Takes something in. What is to be done about it is pushed to `actions`.
@@ -120,6 +124,7 @@ pub async fn run(
         updates: Some(updates),
         background,
         editing: None,
+        edited: None,
         dirty: true,
         next_frame: Instant::now(),
         next_tick: Instant::now(),
@@ -144,6 +149,8 @@ struct Shell<'a, V, S, B> {
     background: B,
     /// The person's editor has the terminal: its process and its end.
     editing: Option<(Option<u32>, Reading)>,
+    /// When it ended.
+    edited: Option<Instant>,
     dirty: bool,
     /// When the next frame may be drawn, and the next tick told, at the earliest.
     next_frame: Instant,
@@ -259,6 +266,7 @@ impl<V: View, S: Screen, B: FnMut(&mut Context<'_>) -> Poll<Msg>> Shell<'_, V, S
             }
             Happened::Edited(result) => {
                 self.editing = None;
+                self.edited = Some(Instant::now());
                 self.screen.claim().map_err(gone)?;
                 self.dirty = true;
                 self.tell(Msg::EditorClosed(result))
@@ -296,7 +304,11 @@ impl<V: View, S: Screen, B: FnMut(&mut Context<'_>) -> Poll<Msg>> Shell<'_, V, S
         let editing = self.editing.is_some();
         match notice {
             // Keys of the editor, which come to all programs of the terminal.
-            Notice::End(nix::libc::SIGINT | nix::libc::SIGQUIT) if editing => Ok(()),
+            Notice::End(nix::libc::SIGINT | nix::libc::SIGQUIT)
+                if editing || self.edited.is_some_and(|at| at.elapsed() < EDITOR_ECHO) =>
+            {
+                Ok(())
+            }
             Notice::End(signal) => {
                 self.ended = Some(Ended::Signal(signal));
                 Ok(())
