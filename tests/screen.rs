@@ -342,6 +342,8 @@ fn an_editor_gets_the_terminal_and_the_screen_comes_back() {
 fn job() -> (Pty, nix::unistd::Pid) {
     let mut shell = Command::new("sh");
     shell.arg("-i").env("PATH", std::env::var_os("PATH").unwrap()).env("PS1", "$ ").env(STAND_IN, "1");
+    // As vi does it on Ctrl-Z: it stops everything that was started with it.
+    shell.env("EDITOR", "sh -c 'echo editing; kill -TSTP 0; echo again; read w; echo $w > \"$1\"' editor");
     let mut pty = Pty::start(&shell, 60, 10);
     pty.wait_for("$");
     let exe = std::env::current_exe().unwrap();
@@ -372,6 +374,20 @@ fn suspending_gives_the_shell_its_terminal_and_coming_back_draws_all() {
     pty.press("q");
     assert!(pty.read_until(LIMIT, |pty| !pty.parsed().alternate_screen()));
     pty.assert_given_back();
+}
+
+#[test]
+fn an_editor_can_be_suspended_with_the_program_behind_it() {
+    let (mut pty, _) = job();
+    pty.press("e");
+    pty.wait_for("topped");
+    pty.type_str("fg\r");
+    pty.wait_for("again");
+    assert!(!pty.parsed().alternate_screen(), "the editor has the terminal still");
+    pty.type_str("two\r");
+    pty.wait_for("edited \"two\"");
+    pty.press("q");
+    assert!(pty.read_until(LIMIT, |pty| !pty.parsed().alternate_screen()));
 }
 
 #[test]
