@@ -5,11 +5,12 @@
 //! all reading is done by a thread of its own, which is woken by the terminal and by nothing else, and is ended before
 //! another program is given the terminal.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc as blocking;
-use std::time::Duration;
+use std::sync::mpsc::{self as blocking, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event};
 use nix::errno::Errno;
@@ -26,11 +27,11 @@ const END: Duration = Duration::from_millis(50);
 /// The shortest time crossterm reads for: with none at all it looks at nothing.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Reads the terminal until it is dropped.
+/// Reads the terminal until it is stopped or dropped.
 pub struct Input {
     events: mpsc::Receiver<Event>,
     /// Dropping it wakes the thread up.
-    stop: Option<UnixStream>,
+    stop: UnixStream,
     /// Closed by the thread when it ends.
     ended: blocking::Receiver<()>,
 }
@@ -45,7 +46,7 @@ impl Input {
             read(&stopped, &sender);
             drop(alive);
         })?;
-        Ok(Self { events, stop: Some(stop), ended })
+        Ok(Self { events, stop, ended })
     }
 
     /// The next event; nothing when the terminal is gone. Dropping it loses nothing.
@@ -57,13 +58,19 @@ impl Input {
     pub fn ready(&mut self) -> Option<Event> {
         self.events.try_recv().ok()
     }
-}
 
-impl Drop for Input {
-    fn drop(&mut self) {
-        self.events.close();
-        self.stop = None;
-        let _ = self.ended.recv_timeout(END);
+    /// Stops reading. What was read and not taken is handed over: somebody typed it.
+    pub fn stop(mut self) -> VecDeque<Event> {
+        drop(self.stop);
+        let mut left = VecDeque::new();
+        let until = Instant::now() + END;
+        let mut running = true;
+        while running && Instant::now() < until {
+            // The thread may wait for room.
+            running = self.ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout);
+            left.extend(std::iter::from_fn(|| self.events.try_recv().ok()));
+        }
+        left
     }
 }
 

@@ -13,15 +13,11 @@ use std::time::Duration;
 use crossterm::event::{Event, KeyEventKind};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use ratatui::Frame;
-use ratatui::layout::Rect;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Exit;
 use super::msg::{Action, Msg};
-use super::external::External;
 use super::signals::Notice;
 use crate::core::command::{Command, Update};
 use crate::core::event::Failure;
@@ -41,67 +37,13 @@ const LAST_ORDERS: Duration = Duration::from_secs(1);
 /// How long an editor may take to end when the program is told to.
 const EDITOR_END: Duration = Duration::from_secs(1);
 
-/// What is shown, as the loop sees it.
-pub trait View {
-    /// Takes something in. What is to be done about it is pushed to `actions`.
-    fn update(&mut self, msg: Msg, now: Instant, actions: &mut Vec<Action>);
-    /// Computes whatever drawing needs.
-    fn layout(&mut self, area: Rect);
-    /// Draws; changes nothing.
-    fn draw(&self, frame: &mut Frame);
-    /// When [`Msg::Tick`] is wanted. Nothing costs nothing.
-    fn deadline(&self) -> Option<Instant>;
-    /// Whether something changed since the last call.
-    fn take_dirty(&mut self) -> bool;
-}
+/// How long after an editor's end a Ctrl-C meant for it may still come: both get the signal, and the one that is ended by it
+/// may be seen first.
+const EDITOR_ECHO: Duration = Duration::from_millis(200);
 
-/// Something from the terminal or the system.
-#[derive(Debug)]
-pub enum Incoming {
-    /// A key, a paste, the mouse, the focus.
-    Event(Event),
-    /// A signal.
-    Notice(Notice),
-    /// The terminal is gone.
-    Gone,
-    /// Another part of the program panicked on the thread that draws; the screen was given back.
-    Panicked,
-}
+mod ports;
 
-/// A terminal, as the loop sees it.
-pub trait Screen {
-    /// The next thing that comes. Dropping it loses nothing.
-    fn next(&mut self) -> impl Future<Output = Incoming>;
-    /// An event that is there already.
-    fn ready(&mut self) -> Option<Incoming>;
-    /// Draws one frame.
-    fn draw(&mut self, view: &mut impl View) -> io::Result<()>;
-    /// Gives the terminal to another program.
-    fn release(&mut self) -> io::Result<()>;
-    /// Takes it back; the next frame is a whole one.
-    fn claim(&mut self) -> io::Result<()>;
-    /// Stops this program, or `all` of its process group, and returns when it goes on.
-    fn stop(&mut self, all: bool) -> io::Result<()>;
-    /// The program goes on after a stop it was not asked about.
-    fn resume(&mut self) -> io::Result<()>;
-    /// Gives the terminal to the person's editor and starts it.
-    fn edit(&mut self, text: &str, suffix: &str) -> Result<External, Failure>;
-    /// Takes the mouse or leaves it.
-    fn set_mouse(&mut self, on: bool) -> io::Result<()>;
-    /// Puts text into the clipboard.
-    fn copy(&mut self, text: &str) -> Result<(), Failure>;
-    /// Rings, and shows a notice where the terminal can.
-    fn notify(&mut self, text: &str) -> io::Result<()>;
-}
-
-/// How the loop ended.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Ended {
-    /// The person left.
-    Left(Exit),
-    /// A signal of that number, or the end of the terminal (SIGHUP). The exit code is 128 more.
-    Signal(i32),
-}
+pub use ports::{Ended, Incoming, Screen, View};
 
 /// Runs the screen until it is left. `background` is polled for what workers of the screen send; it wakes the loop through
 /// the context it is given, as the `poll_recv` of a channel does. A channel that is closed must be pending for ever.
@@ -120,6 +62,7 @@ pub async fn run(
         updates: Some(updates),
         background,
         editing: None,
+        edited: None,
         dirty: true,
         next_frame: Instant::now(),
         next_tick: Instant::now(),
@@ -144,6 +87,8 @@ struct Shell<'a, V, S, B> {
     background: B,
     /// The person's editor has the terminal: its process and its end.
     editing: Option<(Option<u32>, Reading)>,
+    /// When it ended.
+    edited: Option<Instant>,
     dirty: bool,
     /// When the next frame may be drawn, and the next tick told, at the earliest.
     next_frame: Instant,
@@ -259,6 +204,7 @@ impl<V: View, S: Screen, B: FnMut(&mut Context<'_>) -> Poll<Msg>> Shell<'_, V, S
             }
             Happened::Edited(result) => {
                 self.editing = None;
+                self.edited = Some(Instant::now());
                 self.screen.claim().map_err(gone)?;
                 self.dirty = true;
                 self.tell(Msg::EditorClosed(result))
@@ -296,7 +242,11 @@ impl<V: View, S: Screen, B: FnMut(&mut Context<'_>) -> Poll<Msg>> Shell<'_, V, S
         let editing = self.editing.is_some();
         match notice {
             // Keys of the editor, which come to all programs of the terminal.
-            Notice::End(nix::libc::SIGINT | nix::libc::SIGQUIT) if editing => Ok(()),
+            Notice::End(nix::libc::SIGINT | nix::libc::SIGQUIT)
+                if editing || self.edited.is_some_and(|at| at.elapsed() < EDITOR_ECHO) =>
+            {
+                Ok(())
+            }
             Notice::End(signal) => {
                 self.ended = Some(Ended::Signal(signal));
                 Ok(())

@@ -2,12 +2,14 @@
 //! [`super::input`], and what every end of the program undoes in [`super::guard`].
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::pending;
 use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::Duration;
 
 use crossterm::clipboard::CopyToClipboard;
+use crossterm::event::Event;
 use crossterm::queue;
 use crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
 use nix::sys::signal::{Signal, kill};
@@ -35,8 +37,8 @@ const MAX_NOTICE: usize = 120;
 /// How long a stop may take to reach a thread other than the one that asked for it.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// A signal to go on within this time after the screen was taken was seen already.
-const JUST_TAKEN: Duration = Duration::from_millis(200);
+/// A signal to go on within this time after a stop of our own was the one that ended it.
+const WOKEN: Duration = Duration::from_millis(200);
 
 /// Memory kept for the bytes of a frame, bytes; a screen full of changes needs a tenth, a figure may need more.
 const KEPT_FRAME: usize = 1024 * 1024;
@@ -73,10 +75,13 @@ pub struct Tui {
     signals: Signals,
     /// Nothing while another program has the terminal.
     input: Option<Input>,
+    /// Typed before another program got the terminal, and not taken yet.
+    left: VecDeque<Event>,
     mouse: bool,
     /// The terminal knows string sequences; the console of Linux would print some of them.
     strings: bool,
-    since: Instant,
+    /// When the last stop of our own ended.
+    woken: Option<Instant>,
 }
 
 impl Tui {
@@ -91,7 +96,8 @@ impl Tui {
         let bytes = Bytes::default();
         let terminal = Terminal::new(CrosstermBackend::new(bytes.clone())).map_err(failed)?;
         let strings = term.as_deref() != Some("linux");
-        let mut tui = Self { terminal, bytes, signals, input: None, mouse, strings, since: Instant::now() };
+        let mut tui =
+            Self { terminal, bytes, signals, input: None, left: VecDeque::new(), mouse, strings, woken: None };
         tui.claim().map_err(failed)?;
         Ok(tui)
     }
@@ -113,6 +119,7 @@ impl Screen for Tui {
     async fn next(&mut self) -> Incoming {
         let event = async {
             match &mut self.input {
+                Some(_) if !self.left.is_empty() => self.left.pop_front(),
                 Some(input) => input.next().await,
                 None => pending().await,
             }
@@ -126,7 +133,8 @@ impl Screen for Tui {
     }
 
     fn ready(&mut self) -> Option<Incoming> {
-        self.input.as_mut()?.ready().map(Incoming::Event)
+        let input = self.input.as_mut()?;
+        self.left.pop_front().or_else(|| input.ready()).map(Incoming::Event)
     }
 
     fn draw(&mut self, view: &mut impl View) -> io::Result<()> {
@@ -140,7 +148,9 @@ impl Screen for Tui {
     }
 
     fn release(&mut self) -> io::Result<()> {
-        self.input = None;
+        if let Some(input) = self.input.take() {
+            self.left.extend(input.stop());
+        }
         guard::give_back()
     }
 
@@ -148,7 +158,6 @@ impl Screen for Tui {
         // Another program may have changed the modes without our knowing; what is raw already would not be set again.
         guard::give_back()?;
         guard::take(self.mouse)?;
-        self.since = Instant::now();
         // Clears the screen, so that the next frame is a whole one. `Terminal::clear` would ask the terminal for its cursor.
         let size = self.terminal.size()?;
         self.terminal.resize(Rect::from((ratatui::layout::Position::ORIGIN, size)))?;
@@ -168,11 +177,13 @@ impl Screen for Tui {
         let group = Pid::from_raw(0);
         kill(if all { group } else { Pid::this() }, Signal::SIGTTIN)?;
         std::thread::sleep(SETTLE);
+        self.woken = Some(Instant::now());
         if taken { self.claim() } else { Ok(()) }
     }
 
     fn resume(&mut self) -> io::Result<()> {
-        if guard::is_taken() && self.since.elapsed() > JUST_TAKEN { self.claim() } else { Ok(()) }
+        let known = self.woken.is_some_and(|at| at.elapsed() < WOKEN);
+        if guard::is_taken() && !known { self.claim() } else { Ok(()) }
     }
 
     fn edit(&mut self, text: &str, suffix: &str) -> Result<External, Failure> {

@@ -1,8 +1,10 @@
 use super::*;
-use crate::tui::external;
+use crate::tui::Exit;
+use crate::tui::external::{self, External};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::layout::Rect;
+use ratatui::{Frame, Terminal};
 
 /// Shows how many things it was told, and does what the keys say.
 #[derive(Default)]
