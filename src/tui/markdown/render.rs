@@ -11,7 +11,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthChar;
 
-use super::source::options;
+use super::source::{as_written, options, without_definitions};
 use super::table::Table;
 use crate::core::clean::Clean;
 use crate::tui::highlight::{Painted, paint};
@@ -39,7 +39,8 @@ pub type Paints = HashMap<u64, Painted>;
 /// The lines of one block, at most `width` columns wide. `closed` says that nothing is added to it any more.
 pub fn lines(block: &str, width: usize, theme: Theme, closed: bool, paints: &mut Paints) -> Vec<Line<'static>> {
     let mut out = Output::new(width, theme, paints);
-    for (event, range) in Parser::new_ext(block, options()).into_offset_iter() {
+    let block = without_definitions(block);
+    for (event, range) in Parser::new_ext(&block, options()).into_offset_iter() {
         match event {
             Event::Start(tag) => out.start(tag),
             Event::End(TagEnd::CodeBlock) => out.end_code(closed || is_closed(&block[range])),
@@ -61,9 +62,9 @@ pub fn lines(block: &str, width: usize, theme: Theme, closed: bool, paints: &mut
 /// Text of the parser that may be drawn. What is borrowed stands in the clean source as it is.
 fn clean(text: &CowStr<'_>) -> String {
     match text {
-        CowStr::Borrowed(text) => text.replace('\n', " "),
+        CowStr::Borrowed(text) => as_written(text).replace('\n', " "),
         CowStr::Boxed(_) | CowStr::Inlined(_) => {
-            let clean = Clean::line(text).into_string();
+            let clean = Clean::line(&as_written(text)).into_string();
             // A mark made by name joins those before it, which were counted without it.
             clean.trim_start_matches(|c: char| c.width() == Some(0)).to_owned()
         }
@@ -269,7 +270,7 @@ impl<'p> Output<'p> {
     }
 
     fn begin_link(&mut self, address: &str) {
-        self.links.push(Link { address: Clean::line(address).into_string(), text: String::new() });
+        self.links.push(Link { address: Clean::line(&as_written(address)).into_string(), text: String::new() });
         self.styles.push(Style::new().add_modifier(Modifier::UNDERLINED));
     }
 
@@ -285,8 +286,8 @@ impl<'p> Output<'p> {
     fn text(&mut self, text: &CowStr<'_>) {
         if let Some((_, code)) = &mut self.code {
             match text {
-                CowStr::Borrowed(text) => code.push_str(text),
-                CowStr::Boxed(_) | CowStr::Inlined(_) => code.push_str(Clean::text(text).as_str()),
+                CowStr::Borrowed(text) => code.push_str(&as_written(text)),
+                CowStr::Boxed(_) | CowStr::Inlined(_) => code.push_str(Clean::text(&as_written(text)).as_str()),
             }
             return;
         }
@@ -306,7 +307,7 @@ impl<'p> Output<'p> {
     }
 
     fn html(&mut self, text: &CowStr<'_>) {
-        for line in text.split_inclusive('\n') {
+        for line in as_written(text).split_inclusive('\n') {
             self.styled(Clean::line(line.trim_end_matches('\n')).as_str(), self.theme.style(Role::Dim));
             if line.ends_with('\n') {
                 self.new_line();

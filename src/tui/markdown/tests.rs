@@ -72,6 +72,7 @@ fn links_show_their_address() {
     );
     assert_eq!(shown("![plot](a.png) [](b)", 80), ["image: plot (a.png)  (b)"]);
     assert_eq!(shown("see [x][1]\n\n[1]: http://hidden\n", 80), ["see [x][1]", "", "[1]: http://hidden"]);
+    assert_eq!(shown("`[a]:` [b](c)]:\n\n    [x]:\n\n<p>[y]:", 80), ["[a]: b (c)]:", "", "  [x]:", "", "<p>[y]:"]);
 }
 
 #[test]
@@ -316,7 +317,7 @@ fn markdown() -> impl Strategy<Value = Vec<&'static str>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(30000))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn any_pieces_give_the_lines_of_the_whole(parts in markdown(), cuts in proptest::collection::vec(0usize..200, 0..12), width in 2u16..60) {
@@ -338,12 +339,23 @@ proptest! {
     }
 
     #[test]
+    fn nothing_stands_between_blocks(parts in markdown()) {
+        let text = doc(&parts.concat()).raw().to_owned();
+        let mut at = 0;
+        for block in blocks(&text, 0, text.len()) {
+            prop_assert!(text[at..block.range.start].trim().is_empty(), "{:?}", &text[at..block.range.start]);
+            at = block.range.end;
+        }
+        prop_assert!(text[at..].trim().is_empty(), "{:?}", &text[at..]);
+    }
+
+    #[test]
     fn no_line_is_wider_and_none_acts_on_a_terminal(parts in markdown(), width in 0u16..60) {
         let text = parts.concat();
         let mut doc = doc(&text);
         for line in doc.layout(width, theme()) {
             prop_assert!(line_width(line) <= usize::from(width).max(MIN_WIDTH), "{:?}", line);
-            prop_assert!(!joined(line).contains(|c| crate::core::clean::is_hidden(c)), "{:?}", line);
+            prop_assert!(!joined(line).contains(crate::core::clean::is_hidden), "{:?}", line);
         }
     }
 }
