@@ -7,9 +7,10 @@ use ratatui::text::Line;
 
 use crate::tui::theme::Theme;
 use crate::tui::wrap;
-use render::Paints;
+use fence::Paints;
 use source::{Block, MAX_BLOCK, Source, blocks, end_of_plain};
 
+mod fence;
 mod render;
 mod source;
 mod table;

@@ -65,6 +65,13 @@ fn styles_tell_what_a_text_is() {
 }
 
 #[test]
+fn code_in_a_sentence_is_told_without_colours_too() {
+    let mut doc = doc("use `x` here");
+    assert_eq!(joined(&doc.layout(40, Theme::new(ThemeName::Mono))[0]), "use `x` here");
+    assert_eq!(joined(&doc.layout(40, theme())[0]), "use x here");
+}
+
+#[test]
 fn links_show_their_address() {
     assert_eq!(
         shown("[a *b*](http://x/y) <http://z> [http://q](http://q) <me@x.org>", 80),
