@@ -14,7 +14,11 @@ use crate::tui::wrap;
 const MAX_PAINTED_LINES: usize = 200;
 
 /// Longest code that is coloured at once, bytes.
-const MAX_PAINTED: usize = 16 * 1024;
+const MAX_PAINTED: usize = 8 * 1024;
+
+/// Longest line of code that is coloured at once, bytes. Patterns take time that grows with the square of a hostile line;
+/// so many of these as fit into the code take less than two frames.
+const MAX_PAINTED_LINE: usize = 240;
 
 /// Columns by which code is set in.
 const CODE_INDENT: usize = 2;
@@ -43,7 +47,9 @@ pub fn rows(
 ) -> Vec<Line<'static>> {
     let code = code.strip_suffix('\n').unwrap_or(code);
     let is_python = matches!(language, "python" | "py" | "python3");
-    let is_short = code.len() <= MAX_PAINTED && code.split('\n').count() <= MAX_PAINTED_LINES;
+    let is_short = code.len() <= MAX_PAINTED
+        && code.split('\n').count() <= MAX_PAINTED_LINES
+        && code.split('\n').all(|line| line.len() <= MAX_PAINTED_LINE);
     let painted = (is_python && closed && is_short).then(|| painted(code, paints));
     let mut rows = Vec::new();
     for (i, line) in code.split('\n').enumerate() {

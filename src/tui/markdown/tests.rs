@@ -95,7 +95,9 @@ fn code_is_set_in_and_coloured_when_it_is_closed() {
     };
     assert!(keyword(text) && keyword("> ```py\n> import os\n> ```") && !keyword("```python\nimport os\nx = "));
     assert!(!keyword("```rust\nimport os\n```\n"));
-    assert!(!keyword(&format!("```python\nimport os\n{}```\n", "x\n".repeat(200))));
+    for long in ["x\n".repeat(200), "a.".repeat(200) + "\n", "value = 123456\n".repeat(199).repeat(3)] {
+        assert!(!keyword(&format!("```python\nimport os\n{long}```\n")));
+    }
     assert_eq!(shown("- a\n  ```\n  x  y\n  ```\n", 40), ["• a", "    x  y"]);
     assert_eq!(shown("```\na b c d e f g h\n```", 12), ["  a b c d e", "      f g h"]);
 }
