@@ -339,16 +339,18 @@ impl CodeView {
     fn find(&self, forward: bool) -> Option<(usize, Range<usize>)> {
         let needle = self.needle.as_ref()?;
         let count = self.line_count();
-        let (start, range) =
-            self.current.clone().unwrap_or((self.top.line, if forward { 0..0 } else { usize::MAX..0 }));
+        let (start, from, to) = match &self.current {
+            Some((line, range)) => (*line, range.end, range.start),
+            None => (self.top.line, 0, usize::MAX),
+        };
         // The line it starts in comes again at the end, whole.
         (0..=count).find_map(|i| {
             let line = if forward { start + i } else { start + count - i } % count;
             let text = self.text.line(line);
             let found = match (forward, i) {
-                (true, 0) => needle.find(text, range.end),
+                (true, 0) => needle.find(text, from),
                 (true, _) => needle.find(text, 0),
-                (false, 0) => needle.rfind(text, range.start),
+                (false, 0) => needle.rfind(text, to),
                 (false, _) => needle.rfind(text, usize::MAX),
             };
             Some((line, found?))

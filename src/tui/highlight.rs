@@ -38,7 +38,7 @@ pub struct Painted {
 /// Colours Python at once. Only for short code: what takes longer than a frame goes to a [`Highlighter`].
 pub fn paint(code: &str) -> Painted {
     let mut painter = Painter::default();
-    painter.paint(code.into());
+    painter.paint(code.into(), Duration::MAX);
     Painted { lines: painter.runs }
 }
 
@@ -123,7 +123,8 @@ struct Painter {
 }
 
 impl Painter {
-    fn paint(&mut self, code: Arc<str>) {
+    /// Parses for at most `budget`, and goes on from there with the next text.
+    fn paint(&mut self, code: Arc<str>, budget: Duration) {
         let old_code = std::mem::replace(&mut self.code, code.clone());
         let old: Vec<&str> = old_code.split('\n').take(self.states.len()).collect();
         let new: Vec<&str> = code.split('\n').take(MAX_LINES).collect();
@@ -150,7 +151,7 @@ impl Painter {
                     return;
                 }
             }
-            if begun.elapsed() > BUDGET {
+            if begun.elapsed() > budget {
                 return;
             }
             let mut next = State::clone(&state);
@@ -251,7 +252,7 @@ fn work(post: &Post, results: &mpsc::Sender<(u64, Arc<Painted>)>) {
             paint(SAMPLE);
         }
         for (id, code) in jobs {
-            painter.paint(code);
+            painter.paint(code, BUDGET);
             if results.blocking_send((id, Arc::new(Painted { lines: painter.runs.clone() }))).is_err() {
                 return;
             }
@@ -341,10 +342,20 @@ mod tests {
             "y = 1\nx = 'é'",
         ];
         for text in texts {
-            painter.paint(text.into());
+            painter.paint(text.into(), Duration::MAX);
             assert_eq!(painter.runs, paint(text).lines, "{text:?}");
             assert_eq!(painter.states.len(), painter.runs.len());
         }
+    }
+
+    #[test]
+    fn what_was_left_for_lack_of_time_is_done_with_the_next_request() {
+        let code: Arc<str> = "x = 1\n".repeat(50).into();
+        let mut painter = Painter::default();
+        painter.paint(code.clone(), Duration::ZERO);
+        assert_eq!(painter.runs.len(), 0);
+        painter.paint(code.clone(), Duration::MAX);
+        assert_eq!(painter.runs, paint(&code).lines);
     }
 
     #[test]
@@ -352,10 +363,10 @@ mod tests {
         let mut painter = Painter::default();
         let code = "value = call('text', 12)\n".repeat(400);
         let begun = Instant::now();
-        painter.paint(code.as_str().into());
+        painter.paint(code.as_str().into(), Duration::MAX);
         let whole = begun.elapsed();
         let begun = Instant::now();
-        painter.paint(format!("{}x = 1\n{}", &code[..5000], &code[5000..]).into());
+        painter.paint(format!("{}x = 1\n{}", &code[..5000], &code[5000..]).into(), Duration::MAX);
         assert!(begun.elapsed() * 5 < whole, "{:?} of {whole:?}", begun.elapsed());
     }
 

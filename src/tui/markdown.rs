@@ -7,9 +7,10 @@ use ratatui::text::Line;
 
 use crate::tui::theme::Theme;
 use crate::tui::wrap;
-use render::Paints;
+use fence::Paints;
 use source::{Block, MAX_BLOCK, Source, blocks, end_of_plain};
 
+mod fence;
 mod render;
 mod source;
 mod table;
@@ -95,11 +96,11 @@ impl Doc {
         }
         let complete = self.source.complete();
         let blocks = blocks(self.source.text(), self.done.0, complete);
-        // A block is finished when the next one that is no gap has begun for good. Two lines decide that: the second one
+        // A block is finished when the next one has begun for good. Two lines decide that: the second one
         // may turn a line of a paragraph into the head of a table.
         let two_lines =
             |at: usize| self.source.text().get(at..complete).is_some_and(|t| t.matches('\n').nth(1).is_some());
-        let begun = |block: &Block| block.begins.is_some_and(two_lines);
+        let begun = |block: &Block| two_lines(block.range.start);
         let last = blocks.iter().rposition(begun).unwrap_or(0);
         for (i, block) in blocks.iter().enumerate() {
             if i == last {
@@ -108,18 +109,14 @@ impl Doc {
             if !self.lines.is_empty() {
                 self.lines.push(Line::default());
             }
-            if block.is_overlong() {
+            if block.overlong {
                 let start = block.range.start;
                 self.overlong = Some(Overlong { start, searched: start + MAX_BLOCK });
                 self.done.1 = self.lines.len();
                 return true;
             }
             let text = &self.source.text()[block.range.clone()];
-            if block.plain {
-                self.lines.extend(plain(text, width));
-            } else {
-                self.lines.extend(render::lines(text, width, theme, i < last, &mut self.paints));
-            }
+            self.lines.extend(render::lines(text, width, theme, i < last, &mut self.paints));
         }
         false
     }

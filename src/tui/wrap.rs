@@ -87,6 +87,17 @@ impl<'a> Iterator for Atoms<'a> {
     }
 }
 
+/// The last boundary of characters at or before byte `at`.
+pub fn boundary_before(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// The first boundary of characters at or behind byte `at`.
+pub fn boundary_behind(text: &str, at: usize) -> usize {
+    (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}
+
 /// Columns a text takes. Tabs count as nothing here: they are expanded before.
 pub fn width(text: &str) -> usize {
     atoms(text).map(|atom| atom.width).sum()

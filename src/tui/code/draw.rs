@@ -10,6 +10,7 @@ use super::line::{Piece, named_style};
 use super::{CodeView, Row};
 use crate::tui::highlight::Run;
 use crate::tui::theme::{Role, Theme};
+use crate::tui::wrap::{boundary_before, boundary_behind};
 
 /// Stands in place of the number of a row that continues a line.
 const CONTINUES: &str = "↳";
@@ -112,8 +113,8 @@ impl CodeView {
     fn found_in(&self, line: usize, visible: Range<usize>) -> Vec<Range<usize>> {
         let Some(needle) = &self.needle else { return Vec::new() };
         let raw = self.text.line(line);
-        let from = raw.floor_char_boundary(visible.start.saturating_sub(needle.reach()));
-        let to = raw.ceil_char_boundary(visible.end.saturating_add(needle.reach()));
+        let from = boundary_before(raw, visible.start.saturating_sub(needle.reach()));
+        let to = boundary_behind(raw, visible.end.saturating_add(needle.reach()));
         needle.all(&raw[from..to]).map(|found| found.start + from..found.end + from).collect()
     }
 

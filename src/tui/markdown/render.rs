@@ -3,49 +3,33 @@
 //! The source is clean, but the parser makes characters of its own (`&#27;` is an escape character): what it did not take
 //! from the source as it stands is cleaned once more.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthChar;
 
-use super::source::options;
+use super::fence::{self, Paints};
+use super::source::{as_written, options, without_definitions};
 use super::table::Table;
 use crate::core::clean::Clean;
-use crate::tui::highlight::{Painted, paint};
 use crate::tui::theme::{Role, Theme};
 use crate::tui::wrap;
-
-/// Longest code that is coloured at once, lines. More takes longer than a frame.
-const MAX_PAINTED_LINES: usize = 200;
-
-/// Longest code that is coloured at once, bytes.
-const MAX_PAINTED: usize = 16 * 1024;
-
-/// Columns by which code is set in.
-const CODE_INDENT: usize = 2;
-
-/// Columns by which the rows that continue a line of code are set in.
-const CODE_CONTINUED: usize = 4;
 
 /// Share of the width that quotes and lists may take from what is in them; deeper ones are not set in further.
 const MAX_PREFIX: usize = 2;
 
-/// Colours of code that was painted before, by the hash of the code.
-pub type Paints = HashMap<u64, Painted>;
-
 /// The lines of one block, at most `width` columns wide. `closed` says that nothing is added to it any more.
 pub fn lines(block: &str, width: usize, theme: Theme, closed: bool, paints: &mut Paints) -> Vec<Line<'static>> {
     let mut out = Output::new(width, theme, paints);
-    for (event, range) in Parser::new_ext(block, options()).into_offset_iter() {
+    let block = without_definitions(block);
+    for (event, range) in Parser::new_ext(&block, options()).into_offset_iter() {
         match event {
             Event::Start(tag) => out.start(tag),
-            Event::End(TagEnd::CodeBlock) => out.end_code(closed || is_closed(&block[range])),
+            Event::End(TagEnd::CodeBlock) => out.end_code(closed || fence::is_closed(&block[range])),
             Event::End(tag) => out.end(tag),
             Event::Text(text) => out.text(&text),
-            Event::Code(text) => out.styled(&clean(&text), theme.style(Role::Code)),
+            Event::Code(text) if theme.has_colour() => out.styled(&clean(&text), theme.style(Role::Code)),
+            Event::Code(text) => out.styled(&format!("`{}`", clean(&text)), Style::new()),
             Event::InlineHtml(text) if is_line_break(&text) => out.new_line(),
             Event::Html(text) | Event::InlineHtml(text) => out.html(&text),
             Event::InlineMath(text) | Event::DisplayMath(text) | Event::FootnoteReference(text) => out.text(&text),
@@ -61,20 +45,13 @@ pub fn lines(block: &str, width: usize, theme: Theme, closed: bool, paints: &mut
 /// Text of the parser that may be drawn. What is borrowed stands in the clean source as it is.
 fn clean(text: &CowStr<'_>) -> String {
     match text {
-        CowStr::Borrowed(text) => text.replace('\n', " "),
+        CowStr::Borrowed(text) => as_written(text).replace('\n', " "),
         CowStr::Boxed(_) | CowStr::Inlined(_) => {
-            let clean = Clean::line(text).into_string();
+            let clean = Clean::line(&as_written(text)).into_string();
             // A mark made by name joins those before it, which were counted without it.
             clean.trim_start_matches(|c: char| c.width() == Some(0)).to_owned()
         }
     }
-}
-
-/// Whether a block of code ends with its closing fence.
-fn is_closed(block: &str) -> bool {
-    let Some((_, last)) = block.trim_end().rsplit_once('\n') else { return false };
-    let fence = last.trim_start_matches(['>', ' ']);
-    fence.len() >= 3 && (fence.bytes().all(|b| b == b'`') || fence.bytes().all(|b| b == b'~'))
 }
 
 fn is_line_break(html: &str) -> bool {
@@ -269,7 +246,7 @@ impl<'p> Output<'p> {
     }
 
     fn begin_link(&mut self, address: &str) {
-        self.links.push(Link { address: Clean::line(address).into_string(), text: String::new() });
+        self.links.push(Link { address: Clean::line(&as_written(address)).into_string(), text: String::new() });
         self.styles.push(Style::new().add_modifier(Modifier::UNDERLINED));
     }
 
@@ -285,8 +262,8 @@ impl<'p> Output<'p> {
     fn text(&mut self, text: &CowStr<'_>) {
         if let Some((_, code)) = &mut self.code {
             match text {
-                CowStr::Borrowed(text) => code.push_str(text),
-                CowStr::Boxed(_) | CowStr::Inlined(_) => code.push_str(Clean::text(text).as_str()),
+                CowStr::Borrowed(text) => code.push_str(&as_written(text)),
+                CowStr::Boxed(_) | CowStr::Inlined(_) => code.push_str(Clean::text(&as_written(text)).as_str()),
             }
             return;
         }
@@ -306,7 +283,7 @@ impl<'p> Output<'p> {
     }
 
     fn html(&mut self, text: &CowStr<'_>) {
-        for line in text.split_inclusive('\n') {
+        for line in as_written(text).split_inclusive('\n') {
             self.styled(Clean::line(line.trim_end_matches('\n')).as_str(), self.theme.style(Role::Dim));
             if line.ends_with('\n') {
                 self.new_line();
@@ -383,45 +360,10 @@ impl<'p> Output<'p> {
 
     fn end_code(&mut self, closed: bool) {
         let Some((language, code)) = self.code.take() else { return };
-        let code = code.strip_suffix('\n').unwrap_or(&code);
-        let is_python = matches!(language.as_str(), "python" | "py" | "python3");
-        let is_short = code.len() <= MAX_PAINTED && code.split('\n').count() <= MAX_PAINTED_LINES;
-        let painted = if is_python && closed && is_short { Some(self.painted(code)) } else { None };
-        let room = self.room().saturating_sub(CODE_INDENT);
-        for (i, line) in code.split('\n').enumerate() {
-            let line = match &painted {
-                Some(painted) => self.coloured(line, painted.lines.get(i).map_or(&[], Vec::as_slice)),
-                None => Line::styled(line.to_owned(), self.theme.style(Role::Code)),
-            };
-            // The style of a line would colour what stands before it.
-            let style = line.style;
-            for mut row in wrap::wrap_indented(&line, room, CODE_CONTINUED) {
-                row.spans.iter_mut().for_each(|span| span.style = style.patch(span.style));
-                row.spans.insert(0, Span::raw(" ".repeat(CODE_INDENT)));
-                self.put(row);
-            }
+        for row in fence::rows(&language, &code, closed, self.room(), self.theme, self.paints) {
+            self.put(row);
         }
         self.gap = true;
-    }
-
-    fn painted(&mut self, code: &str) -> Painted {
-        let mut hasher = DefaultHasher::new();
-        code.hash(&mut hasher);
-        self.paints.entry(hasher.finish()).or_insert_with(|| paint(code)).clone()
-    }
-
-    fn coloured(&self, line: &str, runs: &[(Role, std::ops::Range<usize>)]) -> Line<'static> {
-        let mut spans = Vec::new();
-        let mut at = 0;
-        for (role, range) in runs {
-            let (Some(before), Some(text)) = (line.get(at..range.start), line.get(range.clone())) else { break };
-            spans.push(Span::raw(before.to_owned()));
-            spans.push(Span::styled(text.to_owned(), self.theme.style(*role)));
-            at = range.end;
-        }
-        spans.push(Span::raw(line.get(at..).unwrap_or_default().to_owned()));
-        spans.retain(|span| !span.content.is_empty());
-        Line::from(spans)
     }
 
     fn begin_row(&mut self) {

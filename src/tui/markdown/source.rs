@@ -5,11 +5,13 @@
 //! length. A block ends for good when the first two lines of the next one are
 //! complete.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser};
 
 use crate::core::clean::Clean;
+use crate::tui::wrap::{boundary_before, boundary_behind};
 
 /// Longest piece of a line that is cleaned again while it grows, bytes.
 const MAX_PIECE: usize = 64 * 1024;
@@ -18,9 +20,23 @@ const MAX_PIECE: usize = 64 * 1024;
 /// shown as it was written. A table of 500 rows and 40 columns takes 200 KiB.
 pub const MAX_BLOCK: usize = 256 * 1024;
 
+/// Stands for the colon of `]:` while text is parsed. It is in no clean text.
+const COLON: char = '\u{1a}';
+
 /// What the parser knows besides CommonMark.
 pub fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
+}
+
+/// Text for the parser, as long as the text itself. A definition (`[name]: address`) would be hidden, and would change
+/// blocks before and behind it that are finished; without its colon it is text like any other.
+pub fn without_definitions(text: &str) -> Cow<'_, str> {
+    if text.contains("]:") { Cow::Owned(text.replace("]:", "]\u{1a}")) } else { Cow::Borrowed(text) }
+}
+
+/// Text of the parser as it was written.
+pub fn as_written(text: &str) -> String {
+    text.replace(COLON, ":")
 }
 
 /// The text of a message as it arrives.
@@ -41,7 +57,7 @@ impl Source {
         let mut done = 0;
         loop {
             let rest = &self.open[done..];
-            let piece = &rest[..rest.floor_char_boundary(MAX_PIECE)];
+            let piece = &rest[..boundary_before(rest, MAX_PIECE)];
             let len = match piece.find('\n') {
                 Some(at) => at + 1,
                 None if rest.len() >= MAX_PIECE => piece.len(),
@@ -76,61 +92,24 @@ impl Source {
 pub struct Block {
     /// Bytes of the text.
     pub range: Range<usize>,
-    /// Shown as it is written: too long, or a definition, which Markdown would hide.
-    pub plain: bool,
-    /// Where the first block in it begins; there is none in definitions alone.
-    pub begins: Option<usize>,
-}
-
-impl Block {
-    /// Whether it is shown as it is written because it is too long.
-    pub fn is_overlong(&self) -> bool {
-        self.plain && self.range.len() > MAX_BLOCK
-    }
+    /// Too long to be read as Markdown.
+    pub overlong: bool,
 }
 
 /// The blocks of `text` from byte `from` on, where a block begins. `complete` is where its last line begins. If there is
 /// an overlong block, it is the last one, and goes on to the end of the text or to where blocks begin anew.
 pub fn blocks(text: &str, from: usize, complete: usize) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    let mut at = from;
-    let mut parts: Vec<Block> = Vec::new();
-    for range in top_level(&text[from..]).into_iter().map(|r| r.start + from..r.end + from) {
-        let begins = Some(range.start);
-        match gap(text, at..range.start) {
-            // The block would be another one without what stands right before it, so the two stay together.
-            Some(gap) if gap.end == range.start => {
-                parts.push(Block { range: gap.start..range.end, plain: true, begins })
-            }
-            gap => {
-                parts.extend(gap.map(|range| Block { range, plain: true, begins: None }));
-                parts.push(Block { range: range.clone(), plain: false, begins });
-            }
-        }
-        at = range.end;
-    }
-    parts.extend(gap(text, at..text.len()).map(|range| Block { range, plain: true, begins: None }));
-    for block in parts {
-        let start = block.range.start;
-        if block.range.end.min(complete).saturating_sub(start) > MAX_BLOCK {
+    let mut blocks = Vec::new();
+    for range in top_level(&text[from..]) {
+        let (start, end) = (range.start + from, range.end + from);
+        if end.min(complete).saturating_sub(start) > MAX_BLOCK {
             let end = end_of_plain(text, start, start, complete).unwrap_or(text.len());
-            blocks.push(Block { range: start..end, plain: true, begins: Some(start) });
-            return blocks;
+            blocks.push(Block { range: start..end, overlong: true });
+            break;
         }
-        blocks.push(block);
+        blocks.push(Block { range: start..end, overlong: false });
     }
     blocks
-}
-
-/// What stands between two blocks, if anything does, without the empty lines around it.
-fn gap(text: &str, range: Range<usize>) -> Option<Range<usize>> {
-    let between = &text[range.clone()];
-    let blank = between.len() - between.trim_start().len();
-    let start = between[..blank].rfind('\n').map_or(0, |line| line + 1);
-    let end = between.trim_end().len();
-    // The line feed of its last line belongs to it.
-    let end = between[end..].find('\n').map_or(between.len(), |feed| end + feed + 1);
-    (blank < between.len()).then_some(range.start + start..range.start + end)
 }
 
 /// Where the overlong block that begins at `start` ends: behind the first empty line beyond its greatest length. Looks
@@ -138,16 +117,17 @@ fn gap(text: &str, range: Range<usize>) -> Option<Range<usize>> {
 pub fn end_of_plain(text: &str, start: usize, searched: usize, complete: usize) -> Option<usize> {
     // One byte back: the first of two line feeds may have been there already.
     let from = (start + MAX_BLOCK).max(searched.saturating_sub(1));
-    let from = text.ceil_char_boundary(from.min(text.len()));
+    let from = boundary_behind(text, from);
     let end = from + text.get(from..complete)?.find("\n\n")? + 2;
     Some(end)
 }
 
 /// Whole lines of each block of the highest level.
 fn top_level(text: &str) -> Vec<Range<usize>> {
+    let text = without_definitions(text);
     let mut depth = 0usize;
     let mut found: Vec<Range<usize>> = Vec::new();
-    for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+    for (event, range) in Parser::new_ext(&text, options()).into_offset_iter() {
         let is_block = depth == 0;
         match event {
             Event::Start(_) => depth += 1,
@@ -187,20 +167,16 @@ mod tests {
         source
     }
 
-    fn kinds(text: &str) -> Vec<(&str, bool)> {
-        blocks(text, 0, text.len()).into_iter().map(|b| (text[b.range].trim_end(), b.plain)).collect()
+    fn found(text: &str) -> Vec<&str> {
+        blocks(text, 0, text.len()).into_iter().map(|b| text[b.range].trim_end()).collect()
     }
 
     #[test]
     fn blocks_are_whole_lines() {
-        assert_eq!(
-            kinds("# a\ntext\nmore\n\n- x\n\n  y\n- z\n"),
-            [("# a", false), ("text\nmore", false), ("- x\n\n  y\n- z", false)]
-        );
-        assert_eq!(kinds("a\n\n    code\n"), [("a", false), ("    code", false)]);
-        assert_eq!(kinds("a\n\n[x]: http://y\n\nb"), [("a", false), ("[x]: http://y", true), ("b", false)]);
-        assert_eq!(kinds("a\n\n[x]: y\n# b\n\n- c"), [("a", false), ("[x]: y\n# b", true), ("- c", false)]);
-        assert_eq!(kinds(" \n \n"), []);
+        assert_eq!(found("# a\ntext\nmore\n\n- x\n\n  y\n- z\n"), ["# a", "text\nmore", "- x\n\n  y\n- z"]);
+        assert_eq!(found("a\n\n    code\n"), ["a", "    code"]);
+        assert_eq!(found("a\n\n[x]: http://y\n\nb"), ["a", "[x]: http://y", "b"]);
+        assert_eq!(found(" \n \n"), [""; 0]);
     }
 
     #[test]
@@ -208,11 +184,11 @@ mod tests {
         let text = format!("a\n\n{}\n\nb\n\nc\n", "x\n".repeat(MAX_BLOCK));
         let found = blocks(&text, 0, text.len());
         assert_eq!(found.len(), 2);
-        assert!(found[1].plain);
+        assert!(found[1].overlong);
         assert_eq!(text[found[1].range.end..].trim_start(), "b\n\nc\n");
         let open = format!("```\n{}", "x\n".repeat(MAX_BLOCK));
         let found = blocks(&open, 0, open.len());
-        assert_eq!(found, [Block { range: 0..open.len(), plain: true, begins: Some(0) }]);
+        assert_eq!(found, [Block { range: 0..open.len(), overlong: true }]);
     }
 
     #[test]

@@ -65,6 +65,13 @@ fn styles_tell_what_a_text_is() {
 }
 
 #[test]
+fn code_in_a_sentence_is_told_without_colours_too() {
+    let mut doc = doc("use `x` here");
+    assert_eq!(joined(&doc.layout(40, Theme::new(ThemeName::Mono))[0]), "use `x` here");
+    assert_eq!(joined(&doc.layout(40, theme())[0]), "use x here");
+}
+
+#[test]
 fn links_show_their_address() {
     assert_eq!(
         shown("[a *b*](http://x/y) <http://z> [http://q](http://q) <me@x.org>", 80),
@@ -72,6 +79,7 @@ fn links_show_their_address() {
     );
     assert_eq!(shown("![plot](a.png) [](b)", 80), ["image: plot (a.png)  (b)"]);
     assert_eq!(shown("see [x][1]\n\n[1]: http://hidden\n", 80), ["see [x][1]", "", "[1]: http://hidden"]);
+    assert_eq!(shown("`[a]:` [b](c)]:\n\n    [x]:\n\n<p>[y]:", 80), ["[a]: b (c)]:", "", "  [x]:", "", "<p>[y]:"]);
 }
 
 #[test]
@@ -87,7 +95,9 @@ fn code_is_set_in_and_coloured_when_it_is_closed() {
     };
     assert!(keyword(text) && keyword("> ```py\n> import os\n> ```") && !keyword("```python\nimport os\nx = "));
     assert!(!keyword("```rust\nimport os\n```\n"));
-    assert!(!keyword(&format!("```python\nimport os\n{}```\n", "x\n".repeat(200))));
+    for long in ["x\n".repeat(200), "a.".repeat(200) + "\n", "value = 123456\n".repeat(199).repeat(3)] {
+        assert!(!keyword(&format!("```python\nimport os\n{long}```\n")));
+    }
     assert_eq!(shown("- a\n  ```\n  x  y\n  ```\n", 40), ["• a", "    x  y"]);
     assert_eq!(shown("```\na b c d e f g h\n```", 12), ["  a b c d e", "      f g h"]);
 }
@@ -316,7 +326,7 @@ fn markdown() -> impl Strategy<Value = Vec<&'static str>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(30000))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn any_pieces_give_the_lines_of_the_whole(parts in markdown(), cuts in proptest::collection::vec(0usize..200, 0..12), width in 2u16..60) {
@@ -338,12 +348,23 @@ proptest! {
     }
 
     #[test]
+    fn nothing_stands_between_blocks(parts in markdown()) {
+        let text = doc(&parts.concat()).raw().to_owned();
+        let mut at = 0;
+        for block in blocks(&text, 0, text.len()) {
+            prop_assert!(text[at..block.range.start].trim().is_empty(), "{:?}", &text[at..block.range.start]);
+            at = block.range.end;
+        }
+        prop_assert!(text[at..].trim().is_empty(), "{:?}", &text[at..]);
+    }
+
+    #[test]
     fn no_line_is_wider_and_none_acts_on_a_terminal(parts in markdown(), width in 0u16..60) {
         let text = parts.concat();
         let mut doc = doc(&text);
         for line in doc.layout(width, theme()) {
             prop_assert!(line_width(line) <= usize::from(width).max(MIN_WIDTH), "{:?}", line);
-            prop_assert!(!joined(line).contains(|c| crate::core::clean::is_hidden(c)), "{:?}", line);
+            prop_assert!(!joined(line).contains(crate::core::clean::is_hidden), "{:?}", line);
         }
     }
 }
