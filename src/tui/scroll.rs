@@ -212,7 +212,7 @@ mod tests {
         assert_eq!((s.top(), s.new_below()), (40, 10));
         s.rewrapped(80, 160);
         s.layout(160, 10);
-        assert_eq!((s.top(), s.new_below()), (80, 10));
+        assert_eq!((s.top(), s.new_below()), (80, 20), "twice the rows, twice as many unseen");
     }
 
     #[test]

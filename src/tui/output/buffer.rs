@@ -8,11 +8,12 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::mem::size_of;
 
-use super::ink::{Ink, is_visible};
+use self::open::Open;
+use super::ink::Ink;
 use super::row;
 use crate::core::event::StreamName;
-use crate::core::render::mib;
 
+mod open;
 mod places;
 
 /// What is kept of the beginning, bytes: as much as reaches the log as it comes.
@@ -121,78 +122,6 @@ impl Block {
             }
         }
         self.counted = self.lines.len();
-    }
-}
-
-/// The unfinished line of a stream.
-#[derive(Debug, Default)]
-struct Open {
-    /// Where it stands; nothing while there is no text.
-    place: Option<(u64, usize)>,
-    /// Its text since the last `\r`.
-    text: String,
-    /// Ink at the start of `text`.
-    ink: Ink,
-    /// The state before the last `\r`, which shows until there is a new one.
-    before: Option<(Ink, String)>,
-    /// Bytes that did not fit.
-    cut: u64,
-}
-
-impl Open {
-    fn extend(&mut self, more: &str) {
-        let room = if self.cut > 0 { 0 } else { MAX_LINE.saturating_sub(self.text.len()) };
-        let end = (0..=room.min(more.len())).rev().find(|at| more.is_char_boundary(*at)).unwrap_or(0);
-        let (kept, rest) = more.split_at(end);
-        self.text.push_str(kept);
-        self.cut += rest.len() as u64;
-    }
-
-    /// Ink behind `text`. A line that was cut ends its colours: where it would have ended them itself is not known.
-    fn ink_after(&self) -> Ink {
-        if self.cut > 0 { Ink::default() } else { self.ink.after(&self.text) }
-    }
-
-    /// Begins the line again.
-    fn redraw(&mut self) {
-        let ink = self.ink_after();
-        if is_visible(&self.text) {
-            let mut shown = std::mem::take(&mut self.text);
-            self.say_cut(&mut shown);
-            self.before = Some((self.ink, shown));
-        }
-        self.text.clear();
-        self.cut = 0;
-        self.ink = ink;
-    }
-
-    /// Writes the state that shows, with its ink in front.
-    fn write(&self, out: &mut String) {
-        match &self.before {
-            Some((ink, text)) if !is_visible(&self.text) => {
-                ink.write(out);
-                out.push_str(text);
-            }
-            _ => {
-                self.ink.write(out);
-                out.push_str(&self.text);
-                self.say_cut(out);
-            }
-        }
-    }
-
-    fn say_cut(&self, out: &mut String) {
-        if self.cut > 0 {
-            out.push_str(&format!("\u{1b}[0;2m … {} of this line not shown", mib(self.cut)));
-        }
-    }
-
-    fn end(&mut self) {
-        self.ink = self.ink_after();
-        self.place = None;
-        self.text.clear();
-        self.before = None;
-        self.cut = 0;
     }
 }
 

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use image::{ImageFormat, Rgba, RgbaImage};
 
 use super::*;
@@ -141,10 +139,8 @@ fn little_is_kept_but_all_that_is_in_sight() {
     figures.frame();
     for width in 1..30 {
         figures.want(HASH, (width, 6));
-        while let Ok(ready) = results.try_recv() {
-            figures.ready(ready);
-        }
-        std::thread::sleep(Duration::from_millis(5));
+        let ready = results.blocking_recv().unwrap();
+        figures.ready(ready);
     }
     assert!(figures.pictures.iter().filter(|c| c.used == figures.frame).count() > MAX_PICTURES);
     figures.forget();
