@@ -19,6 +19,7 @@ pub mod printer;
 pub mod progress;
 pub mod sandbox;
 pub mod sessions;
-pub mod show;
 pub mod start;
 pub mod tui;
+
+pub use crate::core::show;
