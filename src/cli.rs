@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Config, Sources};
 use crate::error::{Error, Result};
+use crate::replay::{DEFAULT_IDLE_LIMIT_MS, FASTEST, SLOWEST};
 
 /// What a stranger needs to begin.
 const AFTER_HELP: &str = "\
@@ -42,6 +43,8 @@ pub struct Cli {
 pub enum Command {
     /// Answer one question without a screen: progress on standard error, the answer on standard output
     Exec(Exec),
+    /// Play a session back; without a terminal, print what happened in it
+    Replay(Replay),
     /// List and show earlier sessions
     #[command(subcommand)]
     Sessions(Sessions),
@@ -83,6 +86,20 @@ pub struct Exec {
     pub ephemeral: bool,
 }
 
+/// `replay`.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// Session id, the beginning of one, `last`, or the path of a session folder or log
+    pub session: String,
+    /// Times the speed of the recording, 0.125 to 64
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = parse_speed)]
+    pub speed: f64,
+    /// Longest pause between two records, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_IDLE_LIMIT_MS as f64 / 1000.0,
+        value_parser = parse_idle_limit)]
+    pub idle_limit: f64,
+}
+
 /// `sessions`.
 #[derive(Debug, Subcommand)]
 pub enum Sessions {
@@ -97,7 +114,7 @@ pub enum Sessions {
     },
     /// Print what happened in a session
     Show {
-        /// Session id, the beginning of one, or `last`
+        /// Session id, the beginning of one, `last`, or the path of a session folder or log
         session: String,
         /// Print the records as they are in the log
         #[arg(long)]
@@ -181,6 +198,20 @@ impl Common {
     }
 }
 
+fn parse_speed(text: &str) -> std::result::Result<f64, String> {
+    parse_within(text, SLOWEST, FASTEST)
+}
+
+fn parse_idle_limit(text: &str) -> std::result::Result<f64, String> {
+    parse_within(text, 0.0, MAX_SECONDS as f64)
+}
+
+/// A number that is one, and in range.
+fn parse_within(text: &str, min: f64, max: f64) -> std::result::Result<f64, String> {
+    let number = text.trim().parse().ok().filter(|n| (min..=max).contains(n));
+    number.ok_or_else(|| format!("give a number from {min} to {max}"))
+}
+
 /// `512M`, `1G`, `1GiB`, `1048576`: bytes, with binary units.
 fn parse_size(text: &str) -> Result<u64> {
     let wrong = || Error::usage(format!("bad size '{text}'"), "", "write bytes, or a number with K, M or G");
@@ -213,6 +244,20 @@ mod tests {
         assert_eq!(parse_size("7").unwrap(), 7);
         for bad in ["", "M", "1T", "-1", "1.5G", "99999999999G", "é"] {
             assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_replay_takes_only_speeds_it_can_play() {
+        let parse = |arguments: &[&str]| Cli::try_parse_from([&["sandscript", "replay", "last"], arguments].concat());
+        for good in [&[][..], &["--speed", "0.125"], &["--speed", "64"], &["--idle-limit", "0"], &["--idle-limit=.5"]] {
+            assert!(parse(good).is_ok(), "{good:?}");
+        }
+        for bad in ["0", "-1", "NaN", "inf", "64.1", "fast", ""] {
+            assert!(parse(&[&format!("--speed={bad}")]).is_err(), "{bad}");
+        }
+        for bad in ["-1", "NaN", "1e9", "x"] {
+            assert!(parse(&[&format!("--idle-limit={bad}")]).is_err(), "{bad}");
         }
     }
 

@@ -17,6 +17,8 @@ pub mod model;
 pub mod places;
 pub mod printer;
 pub mod progress;
+pub mod replay;
+pub mod replay_command;
 pub mod sandbox;
 pub mod sessions;
 pub mod start;

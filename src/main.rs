@@ -7,7 +7,7 @@ use clap::Parser;
 use sandscript::cli::{Cli, Command};
 use sandscript::error::{Error, Kind, Result};
 use sandscript::places::Places;
-use sandscript::{config_command, exec, printer, sandbox, sessions, show};
+use sandscript::{config_command, exec, printer, replay_command, sandbox, sessions, show};
 
 fn main() -> ExitCode {
     sandbox::process::harden_process();
@@ -53,6 +53,7 @@ fn run(cli: &Cli) -> Result<()> {
             runtime.shutdown_background();
             result
         }
+        Command::Replay(args) => replay_command::run(args, &places),
         Command::Sessions(command) => sessions::run(command, &places),
         Command::Config(command) => config_command::run(command, &cli.common, &places),
     }

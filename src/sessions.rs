@@ -1,5 +1,7 @@
 //! `sandscript sessions`: the list of sessions, and one of them as text.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::cli::Sessions;
@@ -28,15 +30,21 @@ pub fn run(command: &Sessions, places: &Places) -> Result<()> {
             }
             Ok(())
         }
-        Sessions::Show { session, json } => show_session(session, *json, places),
+        Sessions::Show { session, json } => {
+            let found = list::find_any(&places.data, session);
+            print(&found.map_err(|failure| Error { kind: Kind::Usage, failure })?, *json)
+        }
     }
 }
 
-fn show_session(name: &str, json: bool, places: &Places) -> Result<()> {
+/// Prints the session in a folder, or the log at a path: its records as text or as they are, and in the text what a
+/// reader must know of the log.
+pub fn print(session: &Path, json: bool) -> Result<()> {
     let failed = |failure| Error { kind: Kind::Usage, failure };
-    let folder = list::find(&places.data, name).map_err(failed)?;
-    let mut reader = Reader::open(&folder).map_err(failed)?;
+    let mut reader = Reader::open(session).map_err(failed)?;
+    let mut empty = true;
     for entry in &mut reader {
+        empty = false;
         let text = match (&entry, json) {
             (Entry::Known(record), true) => line::encode(record).unwrap_or_default(),
             (Entry::Known(record), false) => show::event(&record.event, true),
@@ -48,14 +56,16 @@ fn show_session(name: &str, json: bool, places: &Places) -> Result<()> {
         }
     }
     let report = reader.finish();
+    if empty {
+        return Err(failed(report.no_record(session)));
+    }
     if json {
         return Ok(());
     }
-    if let Some(step) = report.open_run {
-        print_now(&format!("\nstep {step} was interrupted by a crash; its end is not known\n"))?;
-    }
-    for warning in &report.warnings {
-        print_now(&format!("warning: {}\n", Clean::line(warning)))?;
+    for remark in report.remarks(list::is_open(session)) {
+        if !print_now(&format!("warning: {}\n", Clean::line(&remark)))? {
+            break;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::reader::{Entry, Reader};
-use super::{LOG_FILE, line, open_untrusted};
+use super::{LOG_FILE, line, log_file, open_untrusted};
 use crate::core::clean::Clean;
 use crate::core::event::{Event, Failure, TurnStatus};
 
@@ -87,6 +87,31 @@ pub fn find(data_dir: &Path, name: &str) -> Result<PathBuf, Failure> {
     found.pop().ok_or_else(|| {
         Failure::new(format!("no session begins with {name}"), "", "see the names with: sandscript sessions list")
     })
+}
+
+/// The session a person means: the path of a session folder or of a log, from anywhere, or what [`find`] takes. What is
+/// returned is the absolute path of a folder with a log, or of a log; [`Reader::open`] opens both.
+///
+/// A text is a path if it has a slash or if a log is there; `last` never is, so that it means the same everywhere.
+pub fn find_any(data_dir: &Path, text: &str) -> Result<PathBuf, Failure> {
+    let path = std::path::absolute(text).unwrap_or_default();
+    let there = log_file(&path).is_file();
+    if !text.contains('/') && (!there || text == "last") {
+        return find(data_dir, text);
+    }
+    if !there {
+        let why = if path.is_dir() { "there is no log.jsonl in it" } else { "there is no such file" };
+        let hint = "name a session folder or a log in it; see your own with: sandscript sessions list";
+        return Err(Failure::new(format!("there is no session at {text}"), why, hint));
+    }
+    // A log under its own name stands for its folder, which has a name and blobs.
+    Ok(if path.ends_with(LOG_FILE) { path.parent().map(Path::to_owned).unwrap_or(path) } else { path })
+}
+
+/// Whether a program is writing to the log at a path of [`find_any`].
+pub fn is_open(session: &Path) -> bool {
+    let file = open_untrusted(OpenOptions::new().read(true), &log_file(session));
+    file.is_ok_and(|file| state(&file, false) == State::Open)
 }
 
 /// Folders that have the name and place of a session, newest first.
@@ -365,5 +390,30 @@ mod tests {
         for none in ["", "1999", "../sessions"] {
             assert!(find(data.path(), none).unwrap_err().hint.contains("sessions list"), "{none}");
         }
+    }
+
+    #[test]
+    fn a_session_from_elsewhere_is_found_by_its_path() {
+        let data = tempfile::tempdir().unwrap();
+        let one = add(data.path(), "20261130-200512-a1b2c3", b"");
+        let elsewhere = tempfile::tempdir().unwrap();
+        let folder = elsewhere.path().join("from a friend");
+        std::fs::create_dir(&folder).unwrap();
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let empty = find_any(data.path(), &text(&folder)).unwrap_err();
+        assert_eq!(empty.why, "there is no log.jsonl in it");
+        for name in [LOG_FILE, "sent.jsonl"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        for path in [folder.clone(), folder.join(LOG_FILE), folder.join("")] {
+            assert_eq!(find_any(data.path(), &text(&path)).unwrap(), folder);
+        }
+        let sent = folder.join("sent.jsonl");
+        assert_eq!(find_any(data.path(), &text(&sent)).unwrap(), sent, "any name will do");
+        assert_eq!(find_any(data.path(), &text(&folder.join("no"))).unwrap_err().why, "there is no such file");
+        assert_eq!(find_any(data.path(), "20261130").unwrap(), one);
+        assert!(find_any(data.path(), "").unwrap_err().hint.contains("sessions list"));
+        // The folder the tests run in holds no log, but other folders.
+        assert!(find_any(data.path(), "src").unwrap_err().what.contains("no session begins with"));
     }
 }

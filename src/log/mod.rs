@@ -9,7 +9,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
@@ -30,6 +30,17 @@ pub const LOG_FILE: &str = "log.jsonl";
 
 /// Folder inside the folder of a session that keeps the files runs made.
 pub const FILES_FOLDER: &str = "files";
+
+/// The log at a path a person may name: a folder of a session holds it, anything else is it.
+pub fn log_file(session: &Path) -> PathBuf {
+    if session.is_dir() { session.join(LOG_FILE) } else { session.to_owned() }
+}
+
+/// The blobs that belong to the log at such a path: they lie beside it.
+pub fn blobs_of(session: &Path) -> blobs::Blobs {
+    let beside = session.parent().unwrap_or(Path::new(""));
+    blobs::Blobs::of_session(if session.is_dir() { session } else { beside })
+}
 
 /// Opens a file to read that may have been put there by somebody else: no link is followed, and a pipe or device does
 /// not block and is refused.

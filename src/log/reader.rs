@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::blobs::Blobs;
 use super::line::{self, Envelope};
-use super::{LOG_FILE, disk_failure, open_untrusted};
+use super::{blobs_of, log_file, open_untrusted};
 use crate::core::event::{Event, Failure, Record, SCHEMA_VERSION};
 
 /// Warnings that are kept word for word; the others are only counted.
@@ -43,6 +43,8 @@ pub enum Entry {
 pub struct Report {
     /// What is wrong, in order, at most twenty.
     pub warnings: Vec<String>,
+    /// Warnings beyond those, only counted.
+    pub more_warnings: u64,
     /// Lines that are not good.
     pub bad_lines: u64,
     /// The bytes from [`good_end`](Self::good_end) on are not a good line.
@@ -59,6 +61,27 @@ pub struct Report {
     pub good_end: u64,
     /// Step whose run started and never finished: interrupted by a crash, if nobody writes to the log.
     pub open_run: Option<u32>,
+}
+
+impl Report {
+    /// What a person who reads the session must know, one line each: how it ended where its end is missing, and what is
+    /// wrong with the log. `open`: a program is writing to it.
+    pub fn remarks(&self, open: bool) -> Vec<String> {
+        let run = self.open_run.map(|step| match open {
+            true => format!("step {step} is running, another sandscript has the session open"),
+            false => format!("step {step} was interrupted by a crash; its end is not known"),
+        });
+        let newer = self.newer.then(|| "a newer sandscript wrote it, some of it may not be shown".to_owned());
+        let more = (self.more_warnings > 0).then(|| format!("and {} warnings more", self.more_warnings));
+        run.into_iter().chain(newer).chain(self.warnings.iter().cloned()).chain(more).collect()
+    }
+
+    /// The failure to say where the log of `session` had no good line.
+    pub fn no_record(&self, session: &Path) -> Failure {
+        let why = self.warnings.first().map_or("it is empty", String::as_str);
+        let hint = "name another session; see your own with: sandscript sessions list";
+        Failure::new(format!("{} holds no record of a session", log_file(session).display()), why, hint)
+    }
 }
 
 /// Iterator over the good lines of a log.
@@ -79,12 +102,14 @@ pub struct Reader<R> {
 }
 
 impl Reader<BufReader<File>> {
-    /// Opens the log in the folder of a session.
+    /// Opens the log in the folder of a session, or a log by its own path.
     pub fn open(session: &Path) -> Result<Self, Failure> {
-        let path = session.join(LOG_FILE);
-        let file = open_untrusted(OpenOptions::new().read(true), &path)
-            .map_err(|e| disk_failure("cannot read the log", &path, &e))?;
-        Ok(Self::new(BufReader::new(file), Some(Blobs::of_session(session))))
+        let path = log_file(session);
+        let file = open_untrusted(OpenOptions::new().read(true), &path).map_err(|e| {
+            let hint = "name a session folder or a log in it; see your own with: sandscript sessions list";
+            Failure::new(format!("cannot read the log {}", path.display()), e.to_string(), hint)
+        })?;
+        Ok(Self::new(BufReader::new(file), Some(blobs_of(session))))
     }
 }
 
@@ -108,6 +133,11 @@ impl<R: BufRead> Reader<R> {
     /// What was found so far; whole once the iterator has ended.
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// Bytes read so far, of the log and of the blobs its records are kept in.
+    pub fn bytes_read(&self) -> u64 {
+        self.offset + (MAX_BLOB_BYTES - self.blob_bytes_left)
     }
 
     /// Reads the rest for the sake of the report.
@@ -153,6 +183,8 @@ impl<R: BufRead> Reader<R> {
     fn warn(&mut self, text: String) {
         if self.report.warnings.len() < MAX_WARNINGS {
             self.report.warnings.push(text);
+        } else {
+            self.report.more_warnings += 1;
         }
     }
 
@@ -329,6 +361,7 @@ mod tests {
     fn warnings_are_bounded() {
         let (_, report) = read("bad\n".repeat(10_000).as_bytes());
         assert_eq!((report.warnings.len(), report.bad_lines), (MAX_WARNINGS, 10_000));
+        assert_eq!(report.remarks(false).pop().unwrap(), "and 9980 warnings more");
     }
 
     #[test]
@@ -337,6 +370,8 @@ mod tests {
         let end = text.find("\"type\":\"run_finished\"").unwrap();
         let (_, report) = read(&text.as_bytes()[..end]);
         assert_eq!(report.open_run, Some(1));
+        assert!(report.remarks(false)[0].contains("interrupted by a crash"), "{:?}", report.remarks(false));
+        assert!(report.remarks(true)[0].contains("is running"), "{:?}", report.remarks(true));
         assert_eq!(read(text.as_bytes()).1.open_run, None);
     }
 
