@@ -12,6 +12,7 @@ pub mod config_command;
 pub mod core;
 pub mod error;
 pub mod exec;
+pub mod export_command;
 pub mod log;
 pub mod model;
 pub mod places;

@@ -155,7 +155,8 @@ pub(super) fn is_id(name: &str) -> bool {
     is_digits(date, 8) && is_digits(time, 6) && random.len() == 6 && random.bytes().all(hex)
 }
 
-pub(super) fn id_of(folder: &Path) -> &str {
+/// Name of the session in a folder.
+pub fn id_of(folder: &Path) -> &str {
     folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::json::json_line;
 use super::{Entries, Exported, list};
@@ -34,22 +34,37 @@ pub(super) fn write(session: &Path) -> Result<Exported, Failure> {
     }
     let warnings = entries.finish()?;
     let title = super::super::care::title(session).unwrap_or(recording.question);
-    let mut header = json!({
-        "version": 2, "width": COLUMNS, "height": LINES, "title": title.as_str(),
-        "idle_time_limit": MAX_IDLE_MS as f64 / 1000.0,
-    });
-    if let (Some(seconds), Some(fields)) = (recording.started, header.as_object_mut()) {
-        fields.insert("timestamp".into(), seconds.into());
-    }
+    let header = Header {
+        version: 2,
+        width: COLUMNS,
+        height: LINES,
+        timestamp: recording.started,
+        title: title.as_str(),
+        idle_time_limit: MAX_IDLE_MS as f64 / 1000.0,
+    };
     let bytes = format!("{}{}", json_line(&header), recording.lines).into_bytes();
     Ok(Exported { bytes, extra_files: Vec::new(), warnings })
+}
+
+/// The first line. Some players look for the version at its start.
+#[derive(Serialize)]
+struct Header<'a> {
+    version: u32,
+    width: u32,
+    height: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<i64>,
+    title: &'a str,
+    idle_time_limit: f64,
 }
 
 #[derive(Default)]
 struct Recording {
     lines: String,
-    /// Moment of the last record, in the session and here.
+    /// Moment of the record at hand.
     at_ms: u64,
+    /// Moment of the last one that showed something, in the session and here.
+    shown_at_ms: u64,
     shown_ms: u64,
     started: Option<i64>,
     /// The first one.
@@ -58,12 +73,10 @@ struct Recording {
 
 impl Recording {
     fn add(&mut self, entry: &Entry) {
-        let at_ms = match entry {
+        self.at_ms = match entry {
             Entry::Known(record) => record.at_ms,
             Entry::Unknown { at_ms, .. } => *at_ms,
         };
-        self.shown_ms = self.shown_ms.saturating_add(at_ms.saturating_sub(self.at_ms).min(MAX_IDLE_MS));
-        self.at_ms = at_ms;
         match entry {
             Entry::Known(record) => self.record(record),
             Entry::Unknown { kind, .. } => {
@@ -107,8 +120,10 @@ impl Recording {
     }
 
     fn event(&mut self, code: &str, data: &str) {
+        self.shown_ms += self.at_ms.saturating_sub(self.shown_at_ms).min(MAX_IDLE_MS);
+        self.shown_at_ms = self.at_ms;
         let seconds = self.shown_ms as f64 / 1000.0;
-        self.lines.push_str(&json_line(&Value::from(vec![json!(seconds), json!(code), json!(data)])));
+        self.lines.push_str(&json_line(&(seconds, code, data)));
     }
 }
 

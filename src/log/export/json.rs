@@ -8,7 +8,7 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use crate::log::line::Inert;
 
 /// A value on one line, with its line end.
-pub(super) fn json_line(value: &serde_json::Value) -> String {
+pub(super) fn json_line(value: &impl Serialize) -> String {
     text(value, CompactFormatter)
 }
 
@@ -17,7 +17,7 @@ pub(super) fn json_page(value: &serde_json::Value) -> String {
     text(value, PrettyFormatter::with_indent(b" "))
 }
 
-fn text(value: &serde_json::Value, layout: impl Formatter) -> String {
+fn text(value: &impl Serialize, layout: impl Formatter) -> String {
     let mut bytes = Vec::new();
     // Writing a value to memory cannot fail.
     let _ = value.serialize(&mut Serializer::with_formatter(&mut bytes, Laid(layout)));

@@ -260,7 +260,7 @@ impl Story {
         if !self.restarts.is_empty() {
             let reasons = self.restarts.join("; ");
             lines.push(format!(
-                "the session used several Pythons one after the other ({reasons}); here one runs it all"
+                "the session used several Pythons one after the other, not one for all of it ({reasons})"
             ));
         }
         lines
@@ -320,7 +320,10 @@ impl Teller {
                 }
             }
             Event::RunFinished(finished) => self.finished(finished),
-            Event::TurnEnded { status, answer: text, unrepaired } => {
+            Event::TurnEnded { status, answer, unrepaired } => {
+                // Where the model gave no answer it may say what was just said.
+                let told = matches!(self.story.parts.last(), Some(Part::Failed(last)) if last.to_string() == answer);
+                let text = if told { String::new() } else { answer };
                 self.story.parts.push(Part::Answer { status, text, unrepaired });
             }
             Event::Note { kind, text } => self.noted(kind, text),
