@@ -6,7 +6,8 @@
 use serde_json::{Value, json};
 
 use super::json::json_page;
-use super::story::{Cell, Fate, Part, Role, Shown, Story};
+use super::roles::{Role, Roles};
+use super::story::{Cell, Fate, Part, Shown, Story};
 use super::{Exported, Figures, Options, md, prose};
 use crate::core::clean::Clean;
 use crate::core::event::{Failure, Outcome, ResultBundle, StreamName, Table};
@@ -16,11 +17,11 @@ const TRACEBACK: &str = "Traceback (most recent call last):";
 
 /// Writes the notebook.
 pub(super) fn write(story: &Story, options: &Options, figures: &mut Figures) -> Result<Exported, Failure> {
-    let roles = story.roles(options.failed);
+    let roles = Roles::of(story, options.failed);
     let mut book = Book { cells: Vec::new(), runs: 0, figures };
-    let preface: String = story.preface(&roles).iter().map(|line| format!("- {line}\n")).collect();
+    let preface: String = roles.preface(story).iter().map(|line| format!("- {line}\n")).collect();
     book.words(&format!("# {}\n\n{}\n\n{preface}", prose::literal(story.title.as_str()), story.origin()), &[]);
-    let mut roles = roles.iter();
+    let mut roles = roles.each.iter();
     let mut questions = 0;
     for part in &story.parts {
         match part {

@@ -1,16 +1,17 @@
 //! A session as a Markdown page.
 
-use super::story::{Cell, Part, Role, Shown, Story};
+use super::roles::{Role, Roles};
+use super::story::{Cell, Part, Shown, Story};
 use super::{Exported, Figures, Options, prose};
 use crate::core::event::{ResultBundle, StreamName};
 
 /// Writes the page.
 pub(super) fn write(story: &Story, options: &Options, figures: &mut Figures) -> Exported {
-    let roles = story.roles(options.failed);
+    let roles = Roles::of(story, options.failed);
     let mut page = Page { text: String::new(), extra: Vec::new(), figures, folder: options.figures.as_deref() };
     page.text = format!("# {}\n\n{}\n", prose::literal(story.title.as_str()), story.origin());
-    page.block(&story.preface(&roles).iter().map(|line| format!("- {line}\n")).collect::<String>());
-    let mut roles = roles.iter();
+    page.block(&roles.preface(story).iter().map(|line| format!("- {line}\n")).collect::<String>());
+    let mut roles = roles.each.iter();
     let mut questions = 0;
     for part in &story.parts {
         match part {

@@ -3,7 +3,8 @@
 //! Code that ran well stands as it is. What cannot stand among other code (an import from `__future__`, say, or text that
 //! cannot be seen) is compiled from a string, so that the script always compiles if the pieces did.
 
-use super::story::{Part, Role, Story};
+use super::roles::{Role, Roles};
+use super::story::{Part, Story};
 use super::{Exported, Options, prose, python};
 use crate::core::clean::Clean;
 
@@ -18,16 +19,16 @@ const DISPLAY: &str = "\n# %%\ntry:\n    display\nexcept NameError:\n    display
 
 /// Writes the script.
 pub(super) fn write(story: &Story, options: &Options) -> Exported {
-    let roles = story.roles(options.failed);
+    let roles = Roles::of(story, options.failed);
     // A blank line ends the block of settings: it would go on with whatever comment follows.
     let mut script = format!("{}\n", settings(story));
-    let preface = story.preface(&roles).iter().map(|line| format!("- {line}\n")).collect::<String>();
+    let preface = roles.preface(story).iter().map(|line| format!("- {line}\n")).collect::<String>();
     words(&mut script, &format!("# {}\n\n{}\n\n{preface}", prose::literal(story.title.as_str()), story.origin()));
-    let kept = || story.cells().zip(&roles).filter(|(_, role)| matches!(role, Role::Runs | Role::Fails { .. }));
+    let kept = || story.cells().zip(&roles.each).filter(|(_, role)| matches!(role, Role::Runs | Role::Fails { .. }));
     if kept().any(|(cell, _)| python::mentions(cell.code(), "display")) {
         script.push_str(DISPLAY);
     }
-    let mut roles = roles.iter();
+    let mut roles = roles.each.iter();
     for part in &story.parts {
         match part {
             Part::Question(text) => words(&mut script, &prose::quotation(text)),

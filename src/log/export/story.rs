@@ -1,14 +1,11 @@
-//! A log as what a reader wants of it: questions, code with its fate and its output, answers. Which of the code comes into
-//! an export is decided here as well, once for all formats.
+//! A log as what a reader wants of it: questions, code with its fate and its output, answers.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::python::{Names, with_plain_lines};
 use super::{Entries, known};
 use crate::core::clean::Clean;
 use crate::core::event::{
-    Event, Failure, NoteKind, Outcome, Proposal, Reply, ResultBundle, RunFinished, SessionInfo, StreamName, TurnStatus,
+    Event, Failure, NoteKind, Proposal, Reply, ResultBundle, RunFinished, SessionInfo, StreamName, TurnStatus,
 };
 use crate::core::render::limit_note;
 
@@ -99,22 +96,6 @@ pub(super) enum Shown {
     Value(ResultBundle),
 }
 
-/// What an export does with code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    /// It stands there and runs.
-    Runs,
-    /// It stands there and its failure is passed over.
-    Fails {
-        /// Kept although failed code is left out: what comes later uses what it defined.
-        needed: bool,
-    },
-    /// It is shown and not run.
-    Shown,
-    /// It is left out.
-    Left,
-}
-
 impl Cell {
     /// The text that was approved, or is proposed.
     pub(super) fn code(&self) -> &str {
@@ -183,87 +164,6 @@ impl Story {
     /// The code, in order.
     pub(super) fn cells(&self) -> impl DoubleEndedIterator<Item = &Cell> {
         self.parts.iter().filter_map(|part| if let Part::Cell(cell) = part { Some(&**cell) } else { None })
-    }
-
-    /// What becomes of each piece of code, in order. `failed`: failed and rejected code is wanted.
-    ///
-    /// Variables live on from a failed attempt to its repair, so an attempt that defined what later code uses is needed for
-    /// a run from top to bottom.
-    pub(super) fn roles(&self, failed: bool) -> Vec<Role> {
-        let role = |cell: &Cell| match cell.finished().map(|finished| &finished.outcome) {
-            Some(Outcome::Exited { code: 0 }) => Role::Runs,
-            Some(Outcome::Exited { .. }) if failed => Role::Fails { needed: false },
-            // What ran into a limit would do so again, or never end where there is none.
-            Some(
-                Outcome::Exited { .. }
-                | Outcome::Signaled { .. }
-                | Outcome::TimeLimit
-                | Outcome::CpuLimit
-                | Outcome::MemoryLimit
-                | Outcome::OutputLimit
-                | Outcome::Cancelled
-                | Outcome::SetupFailed { .. }
-                | Outcome::BackendLost { .. },
-            )
-            | None => match failed {
-                true => Role::Shown,
-                false => Role::Left,
-            },
-        };
-        let mut roles: Vec<Role> = self.cells().map(role).collect();
-        let codes: Vec<String> = self.cells().map(|cell| with_plain_lines(cell.code())).collect();
-        let mut wanted: BTreeSet<String> = BTreeSet::new();
-        for (at, cell) in self.cells().enumerate().collect::<Vec<_>>().into_iter().rev() {
-            let exception = matches!(cell.finished().map(|f| &f.outcome), Some(Outcome::Exited { code }) if *code != 0);
-            let names = Names::of(&codes[at]);
-            if exception && names.bound.iter().any(|name| wanted.contains(*name)) {
-                roles[at] = Role::Fails { needed: true };
-            }
-            match roles[at] {
-                Role::Runs => wanted.retain(|name| !names.bound.contains(name.as_str())),
-                // Nobody knows how far it came, so an attempt before it may be needed as well.
-                Role::Fails { .. } => {}
-                Role::Shown | Role::Left => continue,
-            }
-            wanted.extend(names.used.into_iter().map(str::to_owned));
-        }
-        roles
-    }
-
-    /// How many pieces of code were left out.
-    pub(super) fn left_out(roles: &[Role]) -> usize {
-        roles.iter().filter(|role| **role == Role::Left).count()
-    }
-
-    /// What a reader of a file with code must know first, one line each, in Markdown.
-    pub(super) fn preface(&self, roles: &[Role]) -> Vec<String> {
-        let mut lines = Vec::new();
-        if let Some(info) = &self.info {
-            let python = if info.python.is_empty() { "unknown" } else { &info.python };
-            let packages: Vec<String> = info.packages.iter().map(|name| super::prose::literal(name)).collect();
-            let packages = if packages.is_empty() { "none".into() } else { packages.join(", ") };
-            lines.push(format!("Python {}; packages: {packages}", super::prose::literal(python)));
-        }
-        if !self.inputs.is_empty() {
-            let names: Vec<String> = self.inputs.iter().map(|name| super::prose::literal(name)).collect();
-            lines.push(format!("run it in the folder that holds {}", names.join(", ")));
-        }
-        match Self::left_out(roles) {
-            0 => {}
-            1 => lines.push("1 piece of code that failed or was not run is left out (`--failed` keeps it)".into()),
-            n => lines
-                .push(format!("{n} pieces of code that failed or were not run are left out (`--failed` keeps them)")),
-        }
-        if roles.contains(&Role::Fails { needed: true }) {
-            lines.push("an attempt that failed is kept where later code uses what it defined".into());
-        }
-        if !self.restarts.is_empty() {
-            let reasons = self.restarts.join("; ");
-            lines.push(format!(
-                "the session used several Pythons one after the other, not one for all of it ({reasons})"
-            ));
-        }
-        lines
     }
 
     /// Where the session came from, one line, in Markdown.
@@ -405,4 +305,12 @@ impl Teller {
             NoteKind::Progress | NoteKind::Reask | NoteKind::TextMode | NoteKind::Trimmed | NoteKind::Recovery => {}
         }
     }
+}
+
+/// The story of some events.
+#[cfg(test)]
+pub(super) fn of_events(events: impl IntoIterator<Item = Event>) -> Story {
+    let mut teller = Teller::default();
+    events.into_iter().for_each(|event| teller.follow(event));
+    teller.story
 }
