@@ -75,6 +75,39 @@ fn a_hostile_log_prints_nothing_but_text() {
 }
 
 #[test]
+fn a_replay_without_a_terminal_prints_the_transcript_of_any_log() {
+    let m = Machine::new();
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/sample-session.jsonl");
+    let shown = run(&m, &["replay", sample, "--speed", "4", "--idle-limit", "0.5"]);
+    assert_eq!(shown.code(), 0, "{}", shown.err());
+    assert!(shown.out().contains("You: Which region grew most?"), "{}", shown.out());
+    assert!(shown.out().contains("KeyError: 'Region'") && !shown.out().contains("warning"), "{}", shown.out());
+
+    // A folder of somebody else, whose program was killed in a run.
+    let text = std::fs::read_to_string(sample).unwrap();
+    let killed = &text[..text.find("{\"v\":1,\"seq\":11,").unwrap() + 20];
+    std::fs::create_dir(m.path("work/sent")).unwrap();
+    m.write("sent/log.jsonl", killed);
+    for name in ["sent", "./sent", "sent/log.jsonl"] {
+        let shown = run(&m, &["replay", name]);
+        assert!(shown.out().contains("warning: step 1 was interrupted by a crash"), "{name}: {}", shown.out());
+        assert!(shown.out().contains("warning: line 12: cut off"), "{name}: {}", shown.out());
+        assert_eq!(run(&m, &["sessions", "show", name]).out(), shown.out(), "{name}");
+    }
+
+    m.write("sent/other.txt", "not a log\n");
+    run(&m, &["replay", "sent/other.txt"]).failed(2, &["holds no record", "hint:"]);
+    run(&m, &["replay", "sent/nowhere"]).failed(2, &["no such file", "hint:"]);
+    run(&m, &["replay", "."]).failed(2, &["no session", "hint:"]);
+    run(&m, &["replay", "last"]).failed(2, &["no session", "hint:"]);
+    for bad in ["--speed=0", "--speed=fast", "--idle-limit=-1"] {
+        let ran = run(&m, &["replay", "sent", bad]);
+        assert_eq!(ran.code(), 2, "{bad}");
+        assert!(ran.err().contains("give a number from"), "{}", ran.err());
+    }
+}
+
+#[test]
 fn help_shows_how_to_begin() {
     let m = Machine::new();
     let help = run(&m, &["--help"]);

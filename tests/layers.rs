@@ -28,6 +28,7 @@ fn each_layer_uses_only_what_is_below() {
         ("model", &["core", "model"][..]),
         ("sandbox", &["core", "sandbox"][..]),
         ("log", &["core", "log"][..]),
+        ("replay", &["core", "log", "replay"][..]),
         ("tui", &["core", "tui"][..]),
     ];
     for (layer, allowed) in layers {

@@ -105,7 +105,7 @@ impl Player {
     }
 
     fn next_mark(&self) -> usize {
-        let behind = self.marks.partition_point(|(at, _)| at + 1 <= self.target);
+        let behind = self.marks.partition_point(|(at, _)| *at < self.target);
         self.marks.get(behind).map_or(self.records.len(), |(at, _)| at + 1)
     }
 
