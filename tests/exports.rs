@@ -676,3 +676,39 @@ fn a_session_is_renamed_deleted_and_cleared_out() {
     let pruned = run(&m, &["sessions", "prune", "--max-size", "1K", "--yes"]);
     assert!(pruned.out().contains("to keep: 0 sessions") && !new.exists(), "{}", pruned.out());
 }
+
+/// Runs the program in a terminal, types an answer and returns what stood there.
+fn answer_on_a_terminal(m: &Machine, arguments: &[&str], answer: &str) -> String {
+    use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+    let pty = native_pty_system().openpty(PtySize { rows: 24, cols: 200, pixel_width: 0, pixel_height: 0 }).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_sandscript"));
+    command.args(arguments);
+    command.cwd(m.path("work"));
+    command.env_clear();
+    command.env("HOME", m.path("home"));
+    let mut reader = pty.master.try_clone_reader().unwrap();
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    std::io::Write::write_all(&mut pty.master.take_writer().unwrap(), answer.as_bytes()).unwrap();
+    child.wait().unwrap();
+    let mut shown = Vec::new();
+    // The end of a terminal is an error on Linux.
+    let _ = std::io::Read::read_to_end(&mut reader, &mut shown);
+    String::from_utf8_lossy(&shown).into_owned()
+}
+
+#[test]
+fn deleting_asks_on_a_terminal_and_only_yes_is_yes() {
+    let m = Machine::new();
+    let session = keep(&m, ID, &sample());
+    for no in ["\n", "n\n", "yesterday\n"] {
+        let shown = answer_on_a_terminal(&m, &["sessions", "delete", "last"], no);
+        assert!(
+            shown.contains("Which region grew most?: are you sure? [y/N]") && shown.contains("nothing was deleted"),
+            "{shown}"
+        );
+        assert!(session.exists(), "{no}");
+    }
+    let shown = answer_on_a_terminal(&m, &["sessions", "prune", "--max-size", "0"], "y\n");
+    assert!(shown.contains("delete 1 session: are you sure?") && !session.exists(), "{shown}");
+}

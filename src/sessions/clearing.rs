@@ -40,7 +40,7 @@ pub fn delete(name: &str, yes: bool, places: &Places) -> Result<()> {
     let id = list::id_of(&folder);
     let title = list::summary(&folder).map(|s| format!(", {}", s.title)).unwrap_or_default();
     let what = format!("session {id}, {}{title}", mib(care::size(&folder)));
-    if !yes && !confirmed(&format!("delete {what}?"))? {
+    if !yes && !confirmed(&format!("delete {what}"))? {
         return print_now("nothing was deleted\n").map(drop);
     }
     care::delete(&places.data, &folder).map_err(failed)?;
@@ -57,7 +57,7 @@ pub fn prune(args: &Prune, places: &Places) -> Result<()> {
         return Ok(());
     }
     let count = plan.goes.len();
-    if !args.yes && !confirmed(&format!("delete {}?", sessions(count)))? {
+    if !args.yes && !confirmed(&format!("delete {}", sessions(count)))? {
         return print_now("nothing was deleted\n").map(drop);
     }
     let mut first_failure = None;
@@ -97,7 +97,7 @@ fn confirmed(question: &str) -> Result<bool> {
         return Err(Error::usage("nothing was deleted", "there is no terminal to ask on", "say --yes"));
     }
     let no_answer = |e: std::io::Error| Error::usage("nothing was deleted", e.to_string(), "say --yes");
-    write!(std::io::stderr(), "{question} [y/N] ").map_err(no_answer)?;
+    write!(std::io::stderr(), "{question}: are you sure? [y/N] ").map_err(no_answer)?;
     let mut answer = String::new();
     std::io::Read::take(std::io::stdin().lock(), MAX_ANSWER).read_line(&mut answer).map_err(no_answer)?;
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))

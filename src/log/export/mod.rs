@@ -1,8 +1,8 @@
 //! A session as a file for other programs: a notebook, a script, a Markdown page, a recording of a terminal.
 //!
 //! Each is a projection of the log alone: no Python, no model and no network is needed, and any log that can be read can be
-//! exported, also a damaged one or one from elsewhere. [`story`] reads the log once into questions, code and answers,
-//! [`roles`] decides which code is taken, and from these [`ipynb`], [`py`] and [`md`] are written; [`cast`] follows the
+//! exported, also a damaged one or one from elsewhere. `story` reads the log once into questions, code and answers,
+//! `roles` decides which code is taken, and from these `ipynb`, `py` and `md` are written; `cast` follows the
 //! records and their times. Secrets were taken out when the log was written. Everything else in it is from outside, so each
 //! format escapes or cleans what it takes.
 
