@@ -1,11 +1,14 @@
 //! Arguments of the command line, and what they mean for the configuration.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Config, Sources};
 use crate::error::{Error, Result};
+use crate::log::export::Format;
 use crate::replay::{DEFAULT_IDLE_LIMIT_MS, FASTEST, SLOWEST};
 
 /// What a stranger needs to begin.
@@ -45,9 +48,11 @@ pub enum Command {
     Exec(Exec),
     /// Play a session back; without a terminal, print what happened in it
     Replay(Replay),
-    /// List and show earlier sessions
+    /// List, show, rename and delete earlier sessions
     #[command(subcommand)]
     Sessions(Sessions),
+    /// Write a session as a notebook, a script, a page or a recording
+    Export(Export),
     /// Show where the configuration is and what holds
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -120,6 +125,59 @@ pub enum Sessions {
         #[arg(long)]
         json: bool,
     },
+    /// Give a session another title
+    Rename {
+        /// Session id, the beginning of one, or `last`
+        session: String,
+        /// The title; an empty one takes the first question again
+        title: String,
+    },
+    /// Delete a session with its files
+    Delete {
+        /// Session id, the beginning of one, or `last`
+        session: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Delete sessions that were not used for long, or the longest unused until the rest is small enough
+    Prune(Prune),
+}
+
+/// `sessions prune`.
+#[derive(Debug, Args)]
+pub struct Prune {
+    /// Not used for this long: hours, days or weeks, such as `12h`, `30d`, `8w`
+    #[arg(long, value_name = "AGE", required_unless_present = "max_size", value_parser = parse_age)]
+    pub older_than: Option<Duration>,
+    /// Size of all that may stay, such as `500M` or `1G`
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_size: Option<u64>,
+    /// Only say what would go
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// `export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Session id, the beginning of one, `last`, or the path of a session folder or log
+    pub session: String,
+    /// Jupyter notebook, Python script, Markdown page or terminal recording (asciicast v2)
+    #[arg(long, value_parser = PossibleValuesParser::new(Format::ALL.map(Format::name))
+        .try_map(|name| Format::of_name(&name).ok_or("no such format")))]
+    pub format: Format,
+    /// Write to FILE, over what is there; `-` is standard output
+    ///
+    /// Without it the file is called sandscript-ID.FORMAT and never written over.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Keep failed and rejected code, marked so
+    #[arg(long)]
+    pub failed: bool,
 }
 
 /// `config`.
@@ -212,6 +270,20 @@ fn parse_within(text: &str, min: f64, max: f64) -> std::result::Result<f64, Stri
     number.ok_or_else(|| format!("give a number from {min} to {max}"))
 }
 
+/// `12h`, `30d`, `8w`.
+fn parse_age(text: &str) -> std::result::Result<Duration, &'static str> {
+    let wrong = "give a whole number with h, d or w, such as 30d";
+    let (digits, unit) = text.split_at_checked(text.len().wrapping_sub(1)).ok_or(wrong)?;
+    let hours = match unit {
+        "h" => 1,
+        "d" => 24,
+        "w" => 7 * 24,
+        _ => return Err(wrong),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong)?;
+    number.checked_mul(hours * 3600).map(Duration::from_secs).ok_or(wrong)
+}
+
 /// `512M`, `1G`, `1GiB`, `1048576`: bytes, with binary units.
 fn parse_size(text: &str) -> Result<u64> {
     let wrong = || Error::usage(format!("bad size '{text}'"), "", "write bytes, or a number with K, M or G");
@@ -258,6 +330,16 @@ mod tests {
         }
         for bad in ["-1", "NaN", "1e9", "x"] {
             assert!(parse(&[&format!("--idle-limit={bad}")]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ages_have_a_unit() {
+        assert_eq!(parse_age("12h").unwrap(), Duration::from_secs(12 * 3600));
+        assert_eq!(parse_age("30d").unwrap(), Duration::from_secs(30 * 86_400));
+        assert_eq!(parse_age("8w").unwrap(), Duration::from_secs(56 * 86_400));
+        for bad in ["", "d", "30", "30m", "-1d", "1.5d", "99999999999999999d", "3é", "é"] {
+            assert!(parse_age(bad).is_err(), "{bad}");
         }
     }
 

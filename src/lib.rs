@@ -13,6 +13,7 @@ pub mod core;
 pub mod desk;
 pub mod error;
 pub mod exec;
+pub mod export_command;
 pub mod log;
 pub mod model;
 pub mod places;
@@ -22,6 +23,7 @@ pub mod replay;
 pub mod replay_command;
 pub mod sandbox;
 pub mod sessions;
-pub mod show;
 pub mod start;
 pub mod tui;
+
+pub use crate::core::show;

@@ -7,7 +7,7 @@ use clap::Parser;
 use sandscript::cli::{Cli, Command};
 use sandscript::error::{Error, Kind, Result};
 use sandscript::places::Places;
-use sandscript::{config_command, exec, printer, replay_command, sandbox, sessions, show};
+use sandscript::{config_command, exec, export_command, printer, replay_command, sandbox, sessions, show};
 
 fn main() -> ExitCode {
     sandbox::process::harden_process();
@@ -54,6 +54,7 @@ fn run(cli: &Cli) -> Result<()> {
             result
         }
         Command::Replay(args) => replay_command::run(args, &places),
+        Command::Export(args) => export_command::run(args, &cli.common, &places),
         Command::Sessions(command) => sessions::run(command, &places),
         Command::Config(command) => config_command::run(command, &cli.common, &places),
     }

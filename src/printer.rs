@@ -81,8 +81,13 @@ impl Printer {
 
 /// Prints at once; false when nobody reads any more.
 pub fn print_now(text: &str) -> Result<bool> {
+    print_bytes_now(text.as_bytes())
+}
+
+/// Prints at once what is a file more than a text; false when nobody reads any more.
+pub fn print_bytes_now(bytes: &[u8]) -> Result<bool> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(e) => Err(Error::new(Kind::Internal, "cannot write to standard output", e.to_string(), "free space there")),

@@ -1,4 +1,4 @@
-//! `sandscript sessions`: the list of sessions, and one of them as text.
+//! `sandscript sessions`: the list of sessions, one of them as text, and the care of them.
 
 use std::path::Path;
 
@@ -7,7 +7,9 @@ use serde_json::json;
 use crate::cli::Sessions;
 use crate::core::clean::Clean;
 use crate::core::event::TurnStatus;
+use crate::core::render::mib;
 use crate::error::{Error, Kind, Result};
+use crate::log::care;
 use crate::log::line;
 use crate::log::list::{self, SessionSummary, State};
 use crate::log::reader::{Entry, Reader};
@@ -15,25 +17,37 @@ use crate::places::Places;
 use crate::printer::print_now;
 use crate::show;
 
+mod clearing;
+
 /// Runs the command.
 pub fn run(command: &Sessions, places: &Places) -> Result<()> {
     match command {
-        Sessions::List { limit, json } => {
-            let mut sessions = list::list(&places.data).take(*limit).peekable();
-            if sessions.peek().is_none() && !json {
-                print_now("no sessions yet\n")?;
-            }
-            for session in sessions {
-                if !print_now(&if *json { json_line(&session) } else { text_line(&session) })? {
-                    break;
-                }
-            }
-            Ok(())
-        }
+        Sessions::List { limit, json } => list_sessions(*limit, *json, places),
         Sessions::Show { session, json } => {
             let found = list::find_any(&places.data, session);
             print(&found.map_err(|failure| Error { kind: Kind::Usage, failure })?, *json)
         }
+        Sessions::Rename { session, title } => clearing::rename(session, title, places),
+        Sessions::Delete { session, yes } => clearing::delete(session, *yes, places),
+        Sessions::Prune(args) => clearing::prune(args, places),
+    }
+}
+
+fn list_sessions(limit: usize, json: bool, places: &Places) -> Result<()> {
+    let mut last = None;
+    for session in list::list(&places.data).take(limit) {
+        if !print_now(&if json { json_line(&session) } else { text_line(&session) })? {
+            return Ok(());
+        }
+        last = Some(session.id);
+    }
+    if json {
+        return Ok(());
+    }
+    let Some(last) = last else { return print_now("no sessions yet\n").map(drop) };
+    match list::older_than(&places.data, &last) {
+        0 => Ok(()),
+        more => print_now(&format!("{more} more, see them with -n {}\n", limit.saturating_add(more))).map(drop),
     }
 }
 
@@ -84,7 +98,8 @@ fn text_line(s: &SessionSummary) -> String {
     };
     let started: String = s.started.as_str().chars().take("2026-11-30T20:05".len()).collect();
     let started = started.replace('T', " ");
-    format!("{}  {started}  {outcome}  {}  {}\n    {}\n", s.id, s.model, s.folder, s.title)
+    let size = mib(care::size(&s.path));
+    format!("{}  {started}  {outcome}  {size}  {}  {}\n    {}\n", s.id, s.model, s.folder, s.title)
 }
 
 fn json_line(s: &SessionSummary) -> String {
@@ -95,7 +110,8 @@ fn json_line(s: &SessionSummary) -> String {
     };
     let value = json!({
         "id": s.id, "started": s.started.as_str(), "folder": s.folder.as_str(), "model": s.model.as_str(),
-        "title": s.title.as_str(), "turns": s.turns, "status": s.status, "bytes": s.bytes, "state": state,
+        "title": s.title.as_str(), "turns": s.turns, "status": s.status, "bytes": s.bytes, "total_bytes": care::size(&s.path),
+        "state": state,
         "path": s.path.display().to_string(),
     });
     format!("{value}\n")

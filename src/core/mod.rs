@@ -13,4 +13,5 @@ pub mod policy;
 pub mod prompt;
 pub mod render;
 pub mod session;
+pub mod show;
 pub mod transcript;

@@ -56,7 +56,7 @@ impl Blobs {
 
     /// Reads a blob of at most `max` bytes.
     pub fn get(&self, name: &str, max: u64) -> Result<Vec<u8>, Failure> {
-        if name.len() != 64 || !name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+        if !is_name(name) {
             return Err(Failure::new("a blob cannot be read", "its name is not a hash", ""));
         }
         let path = self.folder.join(name);
@@ -66,6 +66,11 @@ impl Blobs {
         }
         Ok(bytes)
     }
+}
+
+/// Whether a text is the name of a blob.
+pub(super) fn is_name(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn read_capped(path: &Path, max: u64) -> std::io::Result<Vec<u8>> {

@@ -60,7 +60,7 @@ fn seal(object: &impl Serialize) -> serde_json::Result<String> {
 }
 
 /// Escapes what a terminal would obey or not show, so that a printed line does nothing.
-struct Inert;
+pub(super) struct Inert;
 
 impl Formatter for Inert {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {

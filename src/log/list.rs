@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use super::care;
 use super::reader::{Entry, Reader};
 use super::{LOG_FILE, line, log_file, open_untrusted};
 use crate::core::clean::Clean;
@@ -17,7 +18,7 @@ const HEAD: u64 = 64 * 1024;
 const TAIL: u64 = 64 * 1024;
 
 /// Longest title, characters.
-const TITLE: usize = 120;
+pub(super) const TITLE: usize = 120;
 
 /// Most candidates named when a prefix is not unique.
 const CANDIDATES: usize = 8;
@@ -35,7 +36,7 @@ pub struct SessionSummary {
     pub folder: Clean,
     /// Model at the start.
     pub model: Clean,
-    /// The first question, one line.
+    /// The title the person gave or the first question, one line.
     pub title: Clean,
     /// Questions; unknown for a log too large to be read whole here.
     pub turns: Option<u64>,
@@ -61,6 +62,11 @@ pub enum State {
 /// The sessions under `data_dir`, newest first. Each is read when the iterator comes to it; what is no log is passed over.
 pub fn list(data_dir: &Path) -> impl Iterator<Item = SessionSummary> {
     folders(data_dir).into_iter().filter_map(|folder| summary(&folder))
+}
+
+/// How many sessions are older than the one of that name.
+pub fn older_than(data_dir: &Path, id: &str) -> usize {
+    folders(data_dir).iter().filter(|folder| id_of(folder) < id).count()
 }
 
 /// The folder of the session whose name begins with `name`, or of the last one for `last`.
@@ -115,7 +121,7 @@ pub fn is_open(session: &Path) -> bool {
 }
 
 /// Folders that have the name and place of a session, newest first.
-fn folders(data_dir: &Path) -> Vec<PathBuf> {
+pub(super) fn folders(data_dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for year in subfolders(&data_dir.join("sessions"), |name| is_digits(name, 4)) {
         for month in subfolders(&year, |name| is_digits(name, 2)) {
@@ -137,19 +143,20 @@ fn subfolders(folder: &Path, expected: impl Fn(&str) -> bool) -> Vec<PathBuf> {
         .collect()
 }
 
-fn is_digits(name: &str, len: usize) -> bool {
+pub(super) fn is_digits(name: &str, len: usize) -> bool {
     name.len() == len && name.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Whether a name is `20261130-200512-a1b2c3` in form.
-fn is_id(name: &str) -> bool {
+pub(super) fn is_id(name: &str) -> bool {
     let parts: Vec<&str> = name.split('-').collect();
     let [date, time, random] = parts[..] else { return false };
     let hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     is_digits(date, 8) && is_digits(time, 6) && random.len() == 6 && random.bytes().all(hex)
 }
 
-fn id_of(folder: &Path) -> &str {
+/// Name of the session in a folder.
+pub fn id_of(folder: &Path) -> &str {
     folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
@@ -166,7 +173,7 @@ pub fn summary(folder: &Path) -> Option<SessionSummary> {
         started: Clean::line(&info.started),
         folder: Clean::line(&info.folder),
         model: Clean::line(&info.model),
-        title: head.title,
+        title: care::title(folder).unwrap_or(head.title),
         turns: (bytes <= HEAD).then_some(head.turns),
         status: end.status,
         bytes,
@@ -243,7 +250,8 @@ fn read_head(mut file: &File, whole: bool) -> Option<(Event, Head)> {
     Some((first, head))
 }
 
-fn title(text: &str) -> Clean {
+/// The start of a text as a title.
+pub(super) fn title(text: &str) -> Clean {
     // What is not shown is not cleaned either: a question may be a whole file.
     let start: String = text.trim_start().chars().take(TITLE).collect();
     Clean::line(start.trim_end())

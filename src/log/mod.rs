@@ -3,8 +3,9 @@
 //! The log is the product's memory and its evidence, so a record is on disk before what it announces happens, a damaged
 //! file is never made worse, and a file that came from somewhere else is read as hostile data. The format is described in
 //! `docs/log.md`; [`mod@line`] owns it, [`writer`] owns a file while a session is live, [`reader`] reads any file that claims
-//! to be a log, [`blobs`] keeps what is too large for a line, [`list`] finds sessions, [`redact`] takes secrets out before
-//! anything is written.
+//! to be a log, [`blobs`] keeps what is too large for a line, [`list`] finds sessions, [`care`] renames and deletes them,
+//! [`mod@fork`] goes on from an earlier step, [`mod@export`] makes files for other programs, [`redact`] takes secrets out
+//! before anything is written.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -16,6 +17,9 @@ use nix::fcntl::OFlag;
 use crate::core::event::Failure;
 
 pub mod blobs;
+pub mod care;
+pub mod export;
+pub mod fork;
 pub mod line;
 pub mod list;
 pub mod reader;

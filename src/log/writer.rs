@@ -88,22 +88,12 @@ impl LogWriter {
 
     /// Makes the folder of a new session under `data_dir`, named by its time and three random digits.
     pub fn create(data_dir: &Path, now: Timestamp) -> Result<Self, Failure> {
-        let month = data_dir.join("sessions").join(now.strftime("%Y").to_string()).join(now.strftime("%m").to_string());
-        // Names sort as the sessions began, also two of one second.
-        let stamp = format!("{}-{:03x}", now.strftime("%Y%m%d-%H%M%S"), now.subsec_nanosecond() / 1_000_000);
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |e: io::Error| disk_failure("cannot make a session in", &path, &e)
-        };
-        make_private_folder(&month).map_err(failed(&month))?;
-        let folder = make_session_folder(&month, &stamp).map_err(failed(&month))?;
+        let folder = new_session_folder(data_dir, now)?;
         let path = folder.join(LOG_FILE);
-        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).map_err(failed(&path))?;
+        let failed = |e: io::Error| disk_failure("cannot make a session in", &path, &e);
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
         lock(&file, &folder)?;
-        // The name of a new folder is durable when the folder above it is.
-        for made in folder.ancestors().take(MADE_FOLDERS) {
-            sync_folder(made).map_err(failed(made))?;
-        }
+        sync_session_folder(&folder).map_err(failed)?;
         Self::start(file, folder, 0, 0)
     }
 
@@ -265,6 +255,21 @@ impl Drop for Live {
 
 fn gone() -> Failure {
     Failure::new("the log is not written any more", "its thread has ended", "start sandscript again")
+}
+
+/// Makes the folder of a new session under `data_dir`, named by its time and three random digits.
+pub(super) fn new_session_folder(data_dir: &Path, now: Timestamp) -> Result<PathBuf, Failure> {
+    let month = data_dir.join("sessions").join(now.strftime("%Y").to_string()).join(now.strftime("%m").to_string());
+    // Names sort as the sessions began, also two of one second.
+    let stamp = format!("{}-{:03x}", now.strftime("%Y%m%d-%H%M%S"), now.subsec_nanosecond() / 1_000_000);
+    let failed = |e: io::Error| disk_failure("cannot make a session in", &month, &e);
+    make_private_folder(&month).map_err(failed)?;
+    make_session_folder(&month, &stamp).map_err(failed)
+}
+
+/// Makes the name of a new session durable: that of a folder is when the folder above it is.
+pub(super) fn sync_session_folder(folder: &Path) -> io::Result<()> {
+    folder.ancestors().take(MADE_FOLDERS).try_for_each(sync_folder)
 }
 
 fn make_session_folder(month: &Path, stamp: &str) -> io::Result<PathBuf> {

@@ -1,4 +1,4 @@
-//! Records as plain text for people: what `exec` shows on a terminal and `sessions show` prints.
+//! Records as plain text for people: what `exec` shows on a terminal, `sessions show` prints and a recording plays.
 //!
 //! Everything is made of [`Clean`] text, so no record can move the cursor or change the terminal.
 
