@@ -210,8 +210,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_texts_can_be_read_from_it(
-            old in "[ab\n]{0,12}", new in "[ab\n]{0,12}",
+        fn both_texts_stand_in_it_around_a_change(
+            old in "[ab\n]{0,6}", new in "[ab\n]{0,6}",
         ) {
             let shown = texts(&old, &new);
             let side = |signs: [&str; 2]| -> String {
@@ -220,8 +220,8 @@ mod tests {
             };
             if old != new {
                 let ended = |text: &str| if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
-                prop_assert!(ended(&old).ends_with(&side(["  ", "- "])), "{:?} {:?}", old, shown);
-                prop_assert!(ended(&new).ends_with(&side(["  ", "+ "])), "{:?} {:?}", new, shown);
+                prop_assert!(ended(&old).contains(&side(["  ", "- "])), "{:?} {:?}", old, shown);
+                prop_assert!(ended(&new).contains(&side(["  ", "+ "])), "{:?} {:?}", new, shown);
             }
         }
     }

@@ -18,8 +18,8 @@ const MAX_LINE: usize = 2000;
 /// Lines that are coloured; a longer text is no code a person reads. The rest stays plain.
 const MAX_LINES: usize = 20_000;
 
-/// Longest time one request is parsed for; the lines behind are coloured with the next one. Ten times what the longest
-/// allowed text of ordinary code takes.
+/// Longest time one request is parsed for; the lines behind are coloured with the next one. Other code waits meanwhile, and
+/// a text of nothing but hostile lines would take many minutes.
 const BUDGET: Duration = Duration::from_secs(5);
 
 /// Results that wait to be taken. The screen takes them with every frame.
