@@ -81,6 +81,11 @@ fn name(event: Event, taken: &mut Taken) -> Option<u32> {
             return Some(finished.step);
         }
         Event::SessionStarted(_)
+        | Event::SessionResumed(_)
+        | Event::TermsChanged { .. }
+        | Event::ModelChanged { .. }
+        | Event::LimitsChanged { .. }
+        | Event::RebuildDecided { .. }
         | Event::InputsListed { .. }
         | Event::UserSaid { .. }
         | Event::ModelDelta { .. }

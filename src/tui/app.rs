@@ -137,6 +137,8 @@ pub struct App {
     waiting: BTreeMap<u64, For>,
     next_ask: u64,
     remark: Option<(String, Instant)>,
+    /// The pane that is searched: `n` and `N` belong to the search.
+    searching: Option<Pane>,
     quit_again: Option<Instant>,
     last_typed: Option<Instant>,
     /// When the last record came, to count on from it.
@@ -182,6 +184,7 @@ impl App {
             waiting: BTreeMap::new(),
             next_ask: 0,
             remark: None,
+            searching: None,
             quit_again: None,
             last_typed: None,
             heard: now,

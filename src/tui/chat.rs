@@ -234,6 +234,13 @@ impl Chat {
         self.entries.push(entry);
     }
 
+    /// Empties the pane; the session goes on.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.open = false;
+        self.end();
+    }
+
     /// Whether nobody said anything yet.
     pub fn is_empty(&self) -> bool {
         self.entries.iter().all(|e| matches!(e.body, Body::Remark(..)))
@@ -384,7 +391,8 @@ impl Chat {
         let count = entries.len();
         self.top = top::moved(self.top, delta, count, &mut |i| entries[i].layout(width, theme).max(1));
         self.follow = false;
-        if self.top >= self.lowest() {
+        let lowest = self.lowest();
+        if self.top >= lowest {
             self.end();
         }
     }

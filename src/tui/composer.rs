@@ -83,6 +83,11 @@ impl Composer {
         }
     }
 
+    /// Prompts of earlier sessions, the newest last.
+    pub fn set_history(&mut self, earlier: Vec<String>) {
+        self.recall.learn(earlier);
+    }
+
     /// What is offered behind `/` and `@`: commands with a line of help, and files.
     pub fn set_candidates(&mut self, commands: &[(&str, &str)], files: &[String]) {
         self.completion.set_candidates(commands, files);

@@ -16,6 +16,7 @@ pub mod input;
 pub mod keys;
 pub mod lines;
 pub mod markdown;
+pub mod msg;
 pub mod output;
 pub mod question;
 pub mod run;

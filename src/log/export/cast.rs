@@ -139,7 +139,15 @@ fn colour(event: &Event) -> &'static str {
         Event::RunFinished(finished) if !finished.outcome.is_success() => "31",
         Event::RunFinished(_) => "32",
         Event::Note { kind: NoteKind::Warning | NoteKind::PackagesMissing | NoteKind::Recovery, .. } => "33",
-        Event::SessionStarted(_) | Event::InputsListed { .. } | Event::Note { .. } | Event::ArtifactSaved { .. } => "2",
+        Event::SessionStarted(_)
+        | Event::SessionResumed(_)
+        | Event::TermsChanged { .. }
+        | Event::ModelChanged { .. }
+        | Event::LimitsChanged { .. }
+        | Event::RebuildDecided { .. }
+        | Event::InputsListed { .. }
+        | Event::Note { .. }
+        | Event::ArtifactSaved { .. } => "2",
         Event::CodeProposed(_) | Event::CodeApproved { .. } => "34",
         Event::RunOutput { stream: StreamName::Stdout, .. }
         | Event::RunResult { .. }

@@ -187,7 +187,7 @@ struct Teller {
 
 impl Teller {
     fn follow(&mut self, event: Event) {
-        if std::mem::take(&mut self.ended) {
+        if std::mem::take(&mut self.ended) || matches!(event, Event::SessionResumed(_)) {
             self.restart("it was continued later".into());
         }
         match event {
@@ -228,7 +228,13 @@ impl Teller {
             }
             Event::Note { kind, text } => self.noted(kind, text),
             Event::SessionEnded { .. } => self.ended = true,
-            Event::ModelDelta { .. } | Event::ArtifactSaved { .. } => {}
+            Event::ModelDelta { .. }
+            | Event::ArtifactSaved { .. }
+            | Event::SessionResumed(_)
+            | Event::TermsChanged { .. }
+            | Event::ModelChanged { .. }
+            | Event::LimitsChanged { .. }
+            | Event::RebuildDecided { .. } => {}
         }
     }
 

@@ -27,6 +27,16 @@ impl Recall {
         Self { at: entries.len(), entries, left: BTreeMap::new() }
     }
 
+    /// Prompts of earlier sessions become known, the newest last. Those of this one stay the newest.
+    pub fn learn(&mut self, mut earlier: Vec<String>) {
+        if self.at < self.entries.len() || !self.left.is_empty() {
+            // The person is among them; their places would change.
+            return;
+        }
+        earlier.append(&mut self.entries);
+        *self = Self::new(earlier);
+    }
+
     /// A prompt was sent. The same again is kept once, where it is newest.
     pub fn add(&mut self, text: &str) {
         self.entries.retain(|entry| entry != text);

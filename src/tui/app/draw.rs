@@ -1,0 +1,456 @@
+//! Draws the screen. Changes nothing: everything was prepared by the layout.
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Clear, Widget};
+
+use super::ask::Asking;
+use super::overlay::{Kind, Line as Typed, Overlay, Picker};
+use super::status::tab_style;
+use super::{App, Focus, PANES, Pane};
+use crate::core::clean::Clean;
+use crate::core::command::{Mark, Position as Place};
+use crate::tui::story::Verdict;
+use crate::tui::theme::Role;
+use crate::tui::wrap;
+
+impl App {
+    pub(super) fn paint(&self, frame: &mut Frame) {
+        let areas = self.areas;
+        let buf = frame.buffer_mut();
+        self.paint_chat(buf);
+        self.paint_code(buf);
+        self.paint_output(buf);
+        self.paint_tabs(areas.tabs, buf);
+        self.paint_question(areas.ask, buf);
+        if self.replay {
+            self.paint_transport(areas.draft, buf);
+            self.border(areas.text, Line::from(" Replay "), false, buf);
+        } else {
+            self.paint_text(buf);
+        }
+        self.paint_status(areas.status, buf);
+        self.paint_overlay(areas.over, buf);
+        if let Some(cursor) = self.cursor() {
+            frame.set_cursor_position(cursor);
+        }
+    }
+
+    /// Where the cursor of the terminal belongs.
+    fn cursor(&self) -> Option<Position> {
+        match (&self.overlay, &self.editing, self.focus) {
+            (Some(Overlay::Line(typed)), _, _) => {
+                let inner = inside(self.areas.over);
+                Some(Position::new(inner.x + typed_view(typed, inner.width).1, inner.y))
+            }
+            (Some(Overlay::Picker(picker)), _, _) => {
+                let inner = inside(self.areas.over);
+                let width = wrap::width(Clean::line(&picker.filter).as_str()) as u16;
+                Some(Position::new((inner.x + 2 + width).min(inner.right().saturating_sub(1)), inner.y))
+            }
+            (Some(Overlay::Lines { .. } | Overlay::Pager(_)), _, _) => None,
+            (None, Some(editing), _) => editing.editor.cursor(self.areas.code_text),
+            (None, None, Focus::Text) if !self.replay => self.composer.cursor(self.areas.draft),
+            (None, None, _) => None,
+        }
+    }
+
+    fn border(&self, area: Rect, title: Line<'static>, has_keys: bool, buf: &mut Buffer) {
+        if !self.areas.bordered || area.area() == 0 {
+            return;
+        }
+        let role = if has_keys { Role::Focus } else { Role::Border };
+        let kind = if has_keys && !self.theme.has_colour() { BorderType::Thick } else { BorderType::Rounded };
+        Block::bordered().border_type(kind).border_style(self.theme.style(role)).title(title).render(area, buf);
+    }
+
+    fn title(&self, spans: Vec<Span<'static>>) -> Line<'static> {
+        let mut all = vec![Span::raw(" ")];
+        all.extend(spans);
+        all.push(Span::raw(" "));
+        Line::from(all)
+    }
+
+    fn name(&self, text: &'static str) -> Span<'static> {
+        Span::styled(text, self.theme.style(Role::Title))
+    }
+
+    fn has_keys(&self, pane: Pane) -> bool {
+        self.overlay.is_none() && self.focus == Focus::Pane(pane)
+    }
+
+    // ---- panes -------------------------------------------------------------------------------------------------------
+
+    fn paint_chat(&self, buf: &mut Buffer) {
+        let area = self.areas.of(Pane::Chat);
+        if area.area() == 0 {
+            return;
+        }
+        let mut title = vec![self.name("Chat")];
+        let below = self.story.chat.new_below();
+        if below > 0 {
+            title.push(Span::styled(format!(" · {below} new below ↓"), self.theme.style(Role::Warning)));
+        } else if !self.story.chat.follows() {
+            title.push(Span::styled(" · more below ↓", self.theme.style(Role::Dim)));
+        }
+        self.border(area, self.title(title), self.has_keys(Pane::Chat), buf);
+        let inner = self.areas.inner(Pane::Chat);
+        self.story.chat.draw(inner, buf, self.theme);
+        if self.story.chat.is_empty() && !self.replay {
+            self.paint_welcome(inner, buf);
+        }
+    }
+
+    /// What somebody sees who comes for the first time.
+    fn paint_welcome(&self, area: Rect, buf: &mut Buffer) {
+        let key = |key: &'static str, text: &'static str| {
+            Line::from(vec![Span::styled(format!("  {key:<9}"), self.theme.style(Role::Key)), Span::raw(text)])
+        };
+        let lines = [
+            Line::styled("sandscript", self.theme.style(Role::Title)),
+            Line::raw("Ask a question about the data in this folder."),
+            Line::raw("A language model writes Python; you read it, edit it if you like,"),
+            Line::raw("and nothing runs before you say so."),
+            Line::default(),
+            key("Enter", "ask"),
+            key("@", "name a file"),
+            key("/", "commands, such as /run, /model, /sessions"),
+            key("?", "all keys"),
+            key("Ctrl-D", "quit"),
+        ];
+        let rows: Vec<Line<'static>> =
+            lines.iter().flat_map(|line| wrap::wrap(line, usize::from(area.width).max(1))).collect();
+        let top = area.y + area.height.saturating_sub(rows.len() as u16) / 3;
+        // Remarks may stand at the top already.
+        for (row, y) in rows.iter().zip(top.max(area.y + 4.min(area.height))..area.bottom()) {
+            buf.set_line(area.x + u16::from(area.width > 60), y, row, area.width);
+        }
+    }
+
+    fn paint_code(&self, buf: &mut Buffer) {
+        let area = self.areas.of(Pane::Code);
+        if area.area() == 0 {
+            return;
+        }
+        let has_keys = self.has_keys(Pane::Code);
+        self.border(area, self.code_title(), has_keys, buf);
+        let text = self.areas.code_text;
+        match &self.editing {
+            Some(editing) => editing.editor.draw(text, buf, self.theme),
+            None if self.code.view.raw().is_empty() => {
+                let words = "code appears here; /run writes code of your own";
+                buf.set_stringn(text.x, text.y, words, usize::from(text.width), self.theme.style(Role::Dim));
+            }
+            None => self.code.view.draw(text, buf, self.theme),
+        }
+        self.paint_lines(&self.approval_lines(), self.areas.code_words, buf);
+    }
+
+    fn code_title(&self) -> Line<'static> {
+        let mut spans = vec![self.name("Code")];
+        let dim = self.theme.style(Role::Dim);
+        if self.editing.is_some() {
+            spans.push(Span::styled(" · editing", self.theme.style(Role::Warning)));
+            return self.title(spans);
+        }
+        if !self.story.live_code.is_empty() && self.code.pinned.is_none() {
+            spans.push(Span::styled(" · being written", dim));
+            return self.title(spans);
+        }
+        let Some(at) = self.shown() else { return self.title(spans) };
+        let step = self.story.attempts[at].proposal.step;
+        spans.push(Span::raw(format!(" · step {step}")));
+        let attempts = self.story.attempts.iter().enumerate().filter(|(_, a)| a.proposal.step == step);
+        for (index, attempt) in attempts {
+            let (sign, role) = match &attempt.verdict {
+                Verdict::Waits => ("?", Role::Warning),
+                Verdict::Approved | Verdict::Runs => ("…", Role::Text),
+                Verdict::Rejected | Verdict::NotRun => ("–", Role::Dim),
+                Verdict::Good => ("✓", Role::Good),
+                Verdict::Bad(_) => ("✗", Role::Bad),
+            };
+            let chosen = if index == at { "▸" } else { " " };
+            let number = attempt.proposal.attempt;
+            spans.push(Span::styled(format!(" {chosen}"), self.theme.style(Role::Key)));
+            spans.push(Span::styled(format!("{number} {sign}"), self.theme.style(role)));
+        }
+        spans.push(Span::styled(self.code_origin(at), self.theme.style(Role::Warning)));
+        self.title(spans)
+    }
+
+    fn paint_output(&self, buf: &mut Buffer) {
+        let area = self.areas.of(Pane::Output);
+        if area.area() == 0 {
+            return;
+        }
+        let output = match self.shown().and_then(|at| self.story.attempts.get(at)) {
+            Some(attempt) => &attempt.output,
+            None => &self.no_output,
+        };
+        let mut spans = vec![self.name("Output")];
+        for (text, role) in output.title(self.now_ms()) {
+            spans.push(Span::styled(" · ", self.theme.style(Role::Dim)));
+            spans.push(Span::styled(text, self.theme.style(role)));
+        }
+        let below = output.new_below();
+        if below > 0 {
+            spans.push(Span::styled(format!(" · {below} new below ↓"), self.theme.style(Role::Warning)));
+        }
+        self.border(area, self.title(spans), self.has_keys(Pane::Output), buf);
+        output.draw(self.areas.inner(Pane::Output), buf, self.theme, &self.figures);
+    }
+
+    fn paint_tabs(&self, area: Rect, buf: &mut Buffer) {
+        if area.area() == 0 {
+            return;
+        }
+        let shown = self.zoomed.unwrap_or_else(|| self.single_pane());
+        let mut spans = Vec::new();
+        for pane in PANES {
+            let name = match pane {
+                Pane::Chat => "Chat",
+                Pane::Code => "Code",
+                Pane::Output => "Output",
+            };
+            spans.push(Span::styled(format!(" {name} "), tab_style(pane == shown, self.theme)));
+        }
+        buf.set_line(area.x, area.y, &Line::from(spans), area.width);
+    }
+
+    fn paint_text(&self, buf: &mut Buffer) {
+        let has_keys = self.overlay.is_none() && self.editing.is_none() && self.focus == Focus::Text;
+        let mut title = Vec::new();
+        let queued = self.queue.front().filter(|_| self.session_id().is_some());
+        if let Some(first) = queued {
+            let text: String = Clean::line(first).as_str().chars().take(40).collect();
+            title.push(Span::styled(format!("queued: {text}"), self.theme.style(Role::Dim)));
+        }
+        self.border(self.areas.text, self.title(title), has_keys, buf);
+        self.composer.draw(self.areas.draft, buf, self.theme);
+        if has_keys {
+            let above = Rect::new(
+                self.areas.text.x,
+                self.areas.whole.y,
+                self.areas.text.width,
+                self.areas.text.y.saturating_sub(self.areas.whole.y),
+            );
+            self.composer.draw_popup(above, buf, self.theme);
+        }
+    }
+
+    /// Lines, wrapped, from the top of an area.
+    fn paint_lines(&self, lines: &[Line<'static>], area: Rect, buf: &mut Buffer) -> u16 {
+        let rows = lines.iter().flat_map(|line| wrap::wrap(line, usize::from(area.width).max(1)));
+        let mut used = 0;
+        for (row, y) in rows.zip(area.top()..area.bottom()) {
+            buf.set_line(area.x, y, &row, area.width);
+            used += 1;
+        }
+        used
+    }
+
+    fn paint_question(&self, area: Rect, buf: &mut Buffer) {
+        let (before, behind) = self.question_lines();
+        if area.area() == 0 || before.is_empty() {
+            return;
+        }
+        let role = if self.focus == Focus::Ask { Role::Focus } else { Role::Border };
+        let rule = "─".repeat(usize::from(area.width));
+        buf.set_stringn(area.x, area.y, rule, usize::from(area.width), self.theme.style(role));
+        let mut rest = Rect { y: area.y + 1, height: area.height - 1, ..area };
+        let used = self.paint_lines(&before, rest, buf);
+        rest = Rect { y: rest.y + used, height: rest.height - used, ..rest };
+        if let Some(Asking::Rebuild { lines, .. }) = &self.asking {
+            let rows = rest.height.saturating_sub(super::status::rows_of(&behind, area.width));
+            lines.draw(Rect { height: rows, ..rest }, buf, self.theme);
+            rest = Rect { y: rest.y + rows, height: rest.height - rows, ..rest };
+        }
+        self.paint_lines(&behind, rest, buf);
+    }
+
+    // ---- bottom ------------------------------------------------------------------------------------------------------
+
+    fn paint_status(&self, area: Rect, buf: &mut Buffer) {
+        let (mut parts, right) = self.status_parts();
+        let room = usize::from(area.width).saturating_sub(right.width() + 3);
+        let width = |parts: &[(u8, Span<'static>)]| {
+            parts.iter().map(|(_, s)| s.width()).sum::<usize>() + 3 * parts.len().saturating_sub(1)
+        };
+        // Where there is no room, the least important part goes.
+        while width(&parts) > room && parts.len() > 1 {
+            let least = parts.iter().map(|(rank, _)| *rank).max();
+            if let Some(at) = parts.iter().rposition(|(rank, _)| Some(*rank) == least) {
+                parts.remove(at);
+            }
+        }
+        let mut spans = vec![Span::raw(" ")];
+        for (at, (_, span)) in parts.into_iter().enumerate() {
+            if at > 0 {
+                spans.push(Span::styled(" · ", self.theme.style(Role::Dim)));
+            }
+            spans.push(span);
+        }
+        let left = wrap::cut(&Line::from(spans), 0, room + 1);
+        buf.set_line(area.x, area.y, &left, area.width);
+        let x = area.right().saturating_sub(right.width() as u16 + 1).max(area.x);
+        buf.set_line(x, area.y, &right, area.width);
+    }
+
+    fn paint_transport(&self, area: Rect, buf: &mut Buffer) {
+        let Some(place) = &self.position else {
+            buf.set_stringn(area.x, area.y, "reading the recording…", usize::from(area.width), self.theme.style(Role::Dim));
+            return;
+        };
+        let sign = if place.playing { "▶" } else { "⏸" };
+        let speed = if place.speed == 1.0 { String::new() } else { format!(" ×{}", place.speed) };
+        let mark = place.marks.iter().filter(|(at, _)| *at < place.at).count();
+        let head = format!("{sign} {} / {}{speed} ", clock(place.at_ms), clock(place.end_ms));
+        let tail = format!(" {}/{} · mark {mark}/{}", place.at, place.total, place.marks.len());
+        let keys = "  space . , < > + - g G f";
+        let width = usize::from(area.width);
+        let with_keys = wrap::width(&head) + wrap::width(&tail) + wrap::width(keys) + 12 <= width;
+        let tail = if with_keys { format!("{tail}{keys}") } else { tail };
+        let room = width.saturating_sub(wrap::width(&head) + wrap::width(&tail));
+        buf.set_stringn(area.x, area.y, &head, width, self.theme.style(Role::Strong));
+        let x = area.x + wrap::width(&head) as u16;
+        self.paint_bar(place, Rect::new(x, area.y, room as u16, 1).intersection(area), buf);
+        if room > 0 {
+            buf.set_stringn(x + room as u16, area.y, &tail, width, self.theme.style(Role::Dim));
+        }
+    }
+
+    /// How far the recording is, with its marks.
+    fn paint_bar(&self, place: &Place, area: Rect, buf: &mut Buffer) {
+        if area.width == 0 {
+            return;
+        }
+        let cells = u64::from(area.width);
+        let cell_of = |at: usize| {
+            let at = u64::try_from(at).unwrap_or(u64::MAX);
+            (at.saturating_mul(cells) / (place.total.max(1) as u64)).min(cells - 1) as u16
+        };
+        let done = if place.at == 0 { 0 } else { cell_of(place.at - 1) + 1 };
+        for x in 0..area.width {
+            let (sign, role) = if x < done { ("━", Role::Focus) } else { ("─", Role::Dim) };
+            buf.set_string(area.x + x, area.y, sign, self.theme.style(role));
+        }
+        for (at, mark) in place.marks.iter() {
+            let (sign, role) = match mark {
+                Mark::Question => ("?", Role::User),
+                Mark::Attempt => ("▪", Role::Text),
+                Mark::Failure => ("✗", Role::Bad),
+            };
+            buf.set_string(area.x + cell_of(*at), area.y, sign, self.theme.style(role));
+        }
+    }
+
+    // ---- over the panes ----------------------------------------------------------------------------------------------
+
+    fn paint_overlay(&self, area: Rect, buf: &mut Buffer) {
+        let Some(overlay) = &self.overlay else { return };
+        Clear.render(area, buf);
+        let style = self.theme.style(Role::Focus);
+        let boxed = |title: String, foot: &str| {
+            Block::bordered()
+                .border_type(BorderType::Rounded)
+                .border_style(style)
+                .title(Line::styled(format!(" {title} "), self.theme.style(Role::Title)))
+                .title_bottom(Line::styled(format!(" {foot} "), self.theme.style(Role::Dim)))
+        };
+        let inner = inside(area);
+        match overlay {
+            Overlay::Lines { title, lines } => {
+                boxed(title.clone(), "Esc close · / search · c copy").render(area, buf);
+                lines.draw(inner, buf, self.theme);
+            }
+            Overlay::Pager(pager) => {
+                boxed("Output".into(), "Esc close · / search · w wrap").render(area, buf);
+                pager.draw(inner, buf, self.theme);
+            }
+            Overlay::Picker(picker) => self.paint_picker(picker, area, buf, &boxed),
+            Overlay::Line(typed) => {
+                boxed(typed.title.clone(), "Enter · Esc back").render(area, buf);
+                let (text, _) = typed_view(typed, inner.width);
+                buf.set_stringn(inner.x, inner.y, text, usize::from(inner.width), self.theme.style(Role::Text));
+            }
+        }
+    }
+
+    fn paint_picker(
+        &self,
+        picker: &Picker,
+        area: Rect,
+        buf: &mut Buffer,
+        boxed: &dyn Fn(String, &str) -> Block<'static>,
+    ) {
+        let (title, foot) = match picker.kind {
+            Kind::Sessions => {
+                ("Sessions", "Enter continue · Ctrl-P replay · Ctrl-R rename · Ctrl-X delete · Esc close")
+            }
+            Kind::Models => ("Models", "Enter choose · type another name · Esc close"),
+        };
+        let found = picker.found().count();
+        let count = if picker.filter.is_empty() {
+            format!("{title} · {found}")
+        } else {
+            format!("{title} · {found} of {}", picker.items.len())
+        };
+        boxed(count, foot).render(area, buf);
+        let inner = inside(area);
+        let width = usize::from(inner.width);
+        let filter = Clean::line(&picker.filter);
+        buf.set_stringn(inner.x, inner.y, format!("/ {filter}"), width, self.theme.style(Role::Strong));
+        if found == 0 {
+            let words = if picker.loading { "looking…" } else { "nothing found" };
+            buf.set_stringn(inner.x, inner.y + 1.min(inner.height), words, width, self.theme.style(Role::Dim));
+            return;
+        }
+        let mut y = inner.y + 1;
+        for (at, item) in picker.found().enumerate().skip(picker.top) {
+            if y + 1 >= inner.bottom() {
+                break;
+            }
+            let chosen = at == picker.chosen;
+            let sign = if chosen { "▸ " } else { "  " };
+            let role = if chosen { Role::Strong } else { Role::Text };
+            buf.set_stringn(inner.x, y, sign, width, self.theme.style(Role::Key));
+            buf.set_stringn(inner.x + 2, y, item.text.as_str(), width.saturating_sub(2), self.theme.style(role));
+            buf.set_stringn(inner.x + 2, y + 1, item.detail.as_str(), width.saturating_sub(2), self.theme.style(Role::Dim));
+            if chosen && self.theme.has_colour() {
+                buf.set_style(Rect::new(inner.x, y, inner.width, 1), self.theme.style(Role::Focus));
+            }
+            y += 2;
+        }
+    }
+}
+
+/// What is seen of a typed line, and the column of the cursor in it.
+fn typed_view(typed: &Typed, width: u16) -> (String, u16) {
+    let text = typed.text();
+    let at = typed.buffer.cursor().col.min(text.len());
+    let before = Clean::line(text.get(..at).unwrap_or_default()).into_string();
+    let after = Clean::line(text.get(at..).unwrap_or_default()).into_string();
+    let column = wrap::width(&before);
+    let room = usize::from(width).saturating_sub(1);
+    let from = column.saturating_sub(room);
+    let shown = wrap::cut(&Line::raw(before + &after), from, usize::from(width));
+    (wrap::joined(&shown).into_owned(), (column - from) as u16)
+}
+
+fn inside(area: Rect) -> Rect {
+    Rect::new(
+        area.x.saturating_add(1),
+        area.y.saturating_add(1),
+        area.width.saturating_sub(2),
+        area.height.saturating_sub(2),
+    )
+}
+
+/// `1:03`, `1:02:03`.
+fn clock(ms: u64) -> String {
+    let s = ms / 1000;
+    let (h, m, s) = (s / 3600, s / 60 % 60, s % 60);
+    if h > 0 { format!("{h}:{m:02}:{s:02}") } else { format!("{m}:{s:02}") }
+}
