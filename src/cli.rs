@@ -28,14 +28,19 @@ const MAX_SECONDS: u64 = 604_800;
     name = "sandscript",
     version,
     max_term_width = 100,
-    arg_required_else_help = true,
     args_override_self = true,
+    args_conflicts_with_subcommands = true,
     after_help = AFTER_HELP
 )]
 pub struct Cli {
+    /// The first question of a new session on the screen
+    pub prompt: Option<String>,
+    /// No boxes and nothing that moves: lines only, for screen readers
+    #[arg(long)]
+    pub plain: bool,
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
     /// Options of every command.
     #[command(flatten)]
     pub common: Common,
@@ -46,6 +51,8 @@ pub struct Cli {
 pub enum Command {
     /// Answer one question without a screen: progress on standard error, the answer on standard output
     Exec(Exec),
+    /// Go on with an earlier session
+    Resume(Resume),
     /// Play a session back; without a terminal, print what happened in it
     Replay(Replay),
     /// List, show, rename and delete earlier sessions
@@ -103,6 +110,16 @@ pub struct Replay {
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_IDLE_LIMIT_MS as f64 / 1000.0,
         value_parser = parse_idle_limit)]
     pub idle_limit: f64,
+}
+
+/// `resume`.
+#[derive(Debug, Args)]
+pub struct Resume {
+    /// Session id, the beginning of one, or `last`; without it a list to choose from
+    pub session: Option<String>,
+    /// The last session
+    #[arg(long, conflicts_with = "session")]
+    pub last: bool,
 }
 
 /// `sessions`.

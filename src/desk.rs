@@ -9,7 +9,10 @@ use std::process::{Command, Stdio};
 
 use crate::core::command::{Answer, Question, SessionRow};
 use crate::core::event::Failure;
+use crate::export_command::{self, Place};
 use crate::log;
+use crate::log::care;
+use crate::log::export::Format;
 use crate::log::list::{self, SessionSummary, State};
 use crate::log::redact::Redactor;
 use crate::places::read_text;
@@ -49,7 +52,9 @@ impl Desk {
             Question::Sessions => Ok(Answer::Sessions(list::list(&self.data).take(MAX_SESSIONS).map(row).collect())),
             Question::History => Ok(Answer::History(self.history())),
             Question::Remember(text) => self.remember(text).map(|()| Answer::Done(String::new())),
-            Question::Rename { .. } | Question::Delete(_) | Question::Export { .. } => Err(unknown()),
+            Question::Rename { id, title } => self.rename(&id, &title).map(Answer::Done),
+            Question::Delete(id) => self.delete(&id).map(Answer::Done),
+            Question::Export { format, path } => self.export(&format, path).map(Answer::Done),
             Question::Models | Question::Compile(_) => Err(unknown()),
         };
         answered.unwrap_or_else(Answer::Failed)
@@ -78,6 +83,25 @@ impl Desk {
                 format!("the figure is in {}", path.display()),
             )),
         }
+    }
+
+    fn rename(&self, id: &str, title: &str) -> Result<String, Failure> {
+        let folder = list::find(&self.data, id)?;
+        care::rename(&self.data, &folder, title).map(|title| format!("the session is called {title} now"))
+    }
+
+    fn delete(&self, id: &str) -> Result<String, Failure> {
+        let folder = list::find(&self.data, id)?;
+        care::delete(&self.data, &folder).map(|()| "the session is deleted".to_string())
+    }
+
+    fn export(&self, format: &str, path: Option<PathBuf>) -> Result<String, Failure> {
+        let session = self.session.as_deref().ok_or_else(|| Failure::new("this session is not kept", "", ""))?;
+        let format = Format::of_name(format)
+            .ok_or_else(|| Failure::new("unknown format", "", "formats: ipynb, py, md, cast"))?;
+        let path = path.map(|path| self.folder.join(path));
+        let place = path.as_deref().map_or(Place::Folder(&self.folder), Place::File);
+        export_command::save(session, format, false, place).map(|saved| saved.told().into_string())
     }
 
     fn history_file(&self) -> PathBuf {

@@ -7,7 +7,7 @@ use clap::Parser;
 use sandscript::cli::{Cli, Command};
 use sandscript::error::{Error, Kind, Result};
 use sandscript::places::Places;
-use sandscript::{config_command, exec, export_command, printer, replay_command, sandbox, sessions, show};
+use sandscript::{config_command, exec, export_command, printer, sandbox, screen, sessions, show};
 
 fn main() -> ExitCode {
     sandbox::process::harden_process();
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     match run(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(Error { kind, failure }) => {
             let text = show::failure_lines(&failure.to_string(), &failure.hint);
             // There is nobody to tell where standard error is closed.
@@ -40,22 +40,28 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(Kind::Usage.exit_code())
 }
 
-fn run(cli: &Cli) -> Result<()> {
+/// Runs a command; its exit code.
+fn run(cli: &Cli) -> Result<u8> {
     let places = Places::of_process()?;
+    let common = &cli.common;
     match &cli.command {
-        Command::Exec(args) => {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(|e| Error::new(Kind::Internal, "the asynchronous runtime cannot start", e.to_string(), ""))?;
-            let result = runtime.block_on(exec::run(args, &cli.common, &places));
-            // What is left (a slow name look-up) must not hold the end up.
-            runtime.shutdown_background();
-            result
-        }
-        Command::Replay(args) => replay_command::run(args, &places),
-        Command::Export(args) => export_command::run(args, &cli.common, &places),
-        Command::Sessions(command) => sessions::run(command, &places),
-        Command::Config(command) => config_command::run(command, &cli.common, &places),
+        None => block_on(screen::new(cli.prompt.as_deref(), common, &places)),
+        Some(Command::Resume(args)) => block_on(screen::resume(args, common, &places)),
+        Some(Command::Replay(args)) => block_on(screen::replay(args, common, &places)),
+        Some(Command::Exec(args)) => block_on(exec::run(args, common, &places)).map(|()| 0),
+        Some(Command::Export(args)) => export_command::run(args, common, &places).map(|()| 0),
+        Some(Command::Sessions(command)) => sessions::run(command, &places).map(|()| 0),
+        Some(Command::Config(command)) => config_command::run(command, common, &places).map(|()| 0),
     }
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::new(Kind::Internal, "the asynchronous runtime cannot start", e.to_string(), ""))?;
+    let result = runtime.block_on(work);
+    // What is left (a slow name look-up) must not hold the end up.
+    runtime.shutdown_background();
+    result
 }

@@ -66,7 +66,7 @@ impl View for Small {
                 self.deadline = None;
                 self.last = "tick".into();
             }
-            Msg::Resize(..) | Msg::Update(_) => {}
+            Msg::Resize(..) | Msg::Update(_) | Msg::Painted(..) | Msg::Figure(_) => {}
             Msg::Mouse(mouse) => self.last = format!("mouse {:?} {} {}", mouse.kind, mouse.column, mouse.row),
             Msg::Focus(on) => self.last = format!("focus {on}"),
             Msg::CopyFailed(failure) => self.last = format!("not copied: {failure}"),

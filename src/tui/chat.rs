@@ -7,9 +7,9 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::markdown::Doc;
-use super::top::{self, Top};
 use super::search::Needle;
 use super::theme::{Role, Theme, ThemeName};
+use super::top::{self, Top};
 use super::wrap;
 use crate::core::clean::Clean;
 use crate::core::event::{Failure, How, NoteKind, Proposal, SessionInfo, TurnStatus};
@@ -29,16 +29,9 @@ enum Body {
     /// The person's words, as they stand.
     Person(Clean),
     /// The model's words.
-    Model {
-        doc: Box<Doc>,
-        reasoning: u64,
-    },
+    Model { doc: Box<Doc>, reasoning: u64 },
     /// Code that was proposed: index of the attempt, what it is, what became of it.
-    Step {
-        attempt: usize,
-        name: String,
-        became: Option<(String, Role)>,
-    },
+    Step { attempt: usize, name: String, became: Option<(String, Role)> },
     /// A line or a few of ours.
     Remark(Role, Clean),
 }
@@ -446,9 +439,7 @@ impl Chat {
             let Some(entry) = self.entries.get_mut(line) else { break };
             entry.layout(width, theme);
             let has = |row: &usize| needle.find(&wrap::joined(&entry.rows[*row]), 0).is_some();
-            let here = |row: &usize| {
-                step != 0 || if forward { *row > self.top.row } else { *row < self.top.row }
-            };
+            let here = |row: &usize| step != 0 || if forward { *row > self.top.row } else { *row < self.top.row };
             let mut rows = (0..entry.rows.len()).filter(here).filter(has);
             if let Some(row) = if forward { rows.next() } else { rows.next_back() } {
                 found = Some(Top { line, row });

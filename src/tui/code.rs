@@ -11,8 +11,8 @@ use ratatui::text::Line;
 
 use crate::core::clean::Clean;
 use crate::tui::highlight::Painted;
-use crate::tui::top::{self, Top};
 use crate::tui::search::Needle;
+use crate::tui::top::{self, Top};
 use crate::tui::wrap;
 use line::Shown;
 use text::Text;

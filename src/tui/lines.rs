@@ -9,9 +9,9 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::Line;
 
-use crate::tui::top::{self, Top};
 use crate::tui::search::Needle;
 use crate::tui::theme::{Role, Theme};
+use crate::tui::top::{self, Top};
 use crate::tui::wrap;
 
 /// Columns by which the rows that continue a line are set in.

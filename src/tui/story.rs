@@ -196,11 +196,9 @@ impl Story {
             Activity::Writing { since_ms, words: w, reasoning: r, code: c } => {
                 Activity::Writing { since_ms, words: w + words, reasoning: r + reasoning, code: c + code }
             }
-            Activity::Idle
-            | Activity::Model(_)
-            | Activity::Approval
-            | Activity::Sandbox(_)
-            | Activity::Run { .. } => Activity::Writing { since_ms: self.now_ms, words, reasoning, code },
+            Activity::Idle | Activity::Model(_) | Activity::Approval | Activity::Sandbox(_) | Activity::Run { .. } => {
+                Activity::Writing { since_ms: self.now_ms, words, reasoning, code }
+            }
         };
         match channel {
             Channel::Text => self.chat.model_words(text),

@@ -91,13 +91,13 @@ impl App {
         if wide && self.zoomed.is_none() {
             // The text field stands below the chat.
             let above = Rect::new(whole.x, whole.y, whole.width, panes.height + text.height);
-            let [left, right] =
-                Layout::horizontal([Constraint::Percentage(46), Constraint::Fill(1)]).areas(above);
-            let rows = if self.replay { 1 + frame } else {
+            let [left, right] = Layout::horizontal([Constraint::Percentage(46), Constraint::Fill(1)]).areas(above);
+            let rows = if self.replay {
+                1 + frame
+            } else {
                 self.composer.height(left.width.saturating_sub(frame)).min((whole.height / 3).max(1)) + frame
             };
-            [areas.chat, areas.text] =
-                Layout::vertical([Constraint::Fill(1), Constraint::Length(rows)]).areas(left);
+            [areas.chat, areas.text] = Layout::vertical([Constraint::Fill(1), Constraint::Length(rows)]).areas(left);
             [areas.code, areas.output] =
                 Layout::vertical([Constraint::Percentage(58), Constraint::Fill(1)]).areas(right);
             areas.ask = Rect { y: above.bottom(), ..areas.ask };
@@ -119,8 +119,7 @@ impl App {
         if medium {
             let below = self.lower_pane();
             let chat = if self.focus == Focus::Pane(below) { 35 } else { 45 };
-            let [top, bottom] =
-                Layout::vertical([Constraint::Percentage(chat), Constraint::Fill(1)]).areas(panes);
+            let [top, bottom] = Layout::vertical([Constraint::Percentage(chat), Constraint::Fill(1)]).areas(panes);
             areas.chat = top;
             return Self::place(areas, below, bottom);
         }
@@ -182,16 +181,14 @@ impl App {
         }
         let code = areas.inner(Pane::Code);
         let rows = self.approval_rows(code.width).min(code.height.saturating_sub(1));
-        let [text, words] =
-            Layout::vertical([Constraint::Fill(1), Constraint::Length(rows)]).areas(code);
+        let [text, words] = Layout::vertical([Constraint::Fill(1), Constraint::Length(rows)]).areas(code);
         (self.areas.code_text, self.areas.code_words) = (text, words);
         if text.area() > 0 {
             self.prepare_code(text.width, text.height);
             // What is hidden is said there, and that may need another row.
             let again = self.approval_rows(code.width).min(code.height.saturating_sub(1));
             if again != rows {
-                let [text, words] =
-                    Layout::vertical([Constraint::Fill(1), Constraint::Length(again)]).areas(code);
+                let [text, words] = Layout::vertical([Constraint::Fill(1), Constraint::Length(again)]).areas(code);
                 (self.areas.code_text, self.areas.code_words) = (text, words);
                 self.prepare_code(text.width, text.height);
             }

@@ -194,9 +194,7 @@ impl App {
 
     /// Everything may run without asking only where nobody's files and no network are in reach.
     pub(super) fn may_run_all(&self) -> bool {
-        let holds = |limit| {
-            self.story.session.info().is_some_and(|i| i.capabilities.hold(limit) == Hold::Enforced)
-        };
+        let holds = |limit| self.story.session.info().is_some_and(|i| i.capabilities.hold(limit) == Hold::Enforced);
         holds(Limit::HostFiles) && holds(Limit::Network)
     }
 

@@ -300,7 +300,13 @@ impl App {
 
     fn paint_transport(&self, area: Rect, buf: &mut Buffer) {
         let Some(place) = &self.position else {
-            buf.set_stringn(area.x, area.y, "reading the recording…", usize::from(area.width), self.theme.style(Role::Dim));
+            buf.set_stringn(
+                area.x,
+                area.y,
+                "reading the recording…",
+                usize::from(area.width),
+                self.theme.style(Role::Dim),
+            );
             return;
         };
         let sign = if place.playing { "▶" } else { "⏸" };
@@ -417,7 +423,13 @@ impl App {
             let role = if chosen { Role::Strong } else { Role::Text };
             buf.set_stringn(inner.x, y, sign, width, self.theme.style(Role::Key));
             buf.set_stringn(inner.x + 2, y, item.text.as_str(), width.saturating_sub(2), self.theme.style(role));
-            buf.set_stringn(inner.x + 2, y + 1, item.detail.as_str(), width.saturating_sub(2), self.theme.style(Role::Dim));
+            buf.set_stringn(
+                inner.x + 2,
+                y + 1,
+                item.detail.as_str(),
+                width.saturating_sub(2),
+                self.theme.style(Role::Dim),
+            );
             if chosen && self.theme.has_colour() {
                 buf.set_style(Rect::new(inner.x, y, inner.width, 1), self.theme.style(Role::Focus));
             }

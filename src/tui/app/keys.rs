@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::ask::Asking;
 use super::overlay::{Line, Overlay, Purpose};
-use super::{App, Focus, Pane, PANES, QUIT};
+use super::{App, Focus, PANES, Pane, QUIT};
 use crate::core::command::{Command, Question as Asked, Transport};
 use crate::tui::Exit;
 use crate::tui::composer::Outcome;

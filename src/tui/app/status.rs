@@ -202,10 +202,7 @@ impl App {
                 vec![strong(format!(
                     "The variables of this session are gone with its Python. Run its {count} accepted cells again?"
                 ))],
-                vec![
-                    (Scope::Confirm, Act::Yes, "run them again"),
-                    (Scope::Confirm, Act::No, "go on without"),
-                ],
+                vec![(Scope::Confirm, Act::Yes, "run them again"), (Scope::Confirm, Act::No, "go on without")],
             ),
             Asking::RunAll => (
                 vec![strong(

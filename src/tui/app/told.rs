@@ -133,7 +133,10 @@ impl App {
         }
         match status {
             TurnStatus::Answered | TurnStatus::StepLimit => self.next_in_queue(),
-            TurnStatus::Failed | TurnStatus::Rejected | TurnStatus::Stopped | TurnStatus::ModelError
+            TurnStatus::Failed
+            | TurnStatus::Rejected
+            | TurnStatus::Stopped
+            | TurnStatus::ModelError
             | TurnStatus::SandboxError => {
                 // What was to come next may not fit any more: it is given back.
                 let queued: Vec<String> = self.queue.drain(..).collect();
@@ -161,7 +164,7 @@ impl App {
             && !self.is_busy()
             && self.story.session.rebuildable().is_empty()
             && !self.ended;
-        if let Some(text) = self.queue.pop_front_if(|_| free) {
+        if let Some(text) = free.then(|| self.queue.pop_front()).flatten() {
             // Until the record comes, nothing else is sent.
             self.story.activity = crate::tui::story::Activity::Model(self.now_ms());
             self.asking.take_if(|a| matches!(a, Asking::Failed));

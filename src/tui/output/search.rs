@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn nothing_is_found_in_nothing() {
-        assert_eq!(find("", "abc"), []);
-        assert_eq!(find("abc", ""), []);
+        assert_eq!(find("", "abc"), [] as [Range<usize>; 0]);
+        assert_eq!(find("abc", ""), [] as [Range<usize>; 0]);
         assert_eq!(find("aa", "aaa"), std::slice::from_ref(&(0..2)));
     }
 }

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::core::event::Failure;
 use crate::tui::Exit;
-use crate::tui::msg::{Action, Msg};
 use crate::tui::external::External;
+use crate::tui::msg::{Action, Msg};
 use crate::tui::signals::Notice;
 
 /// What is shown, as the loop sees it.
