@@ -29,14 +29,13 @@ const MAX_SECONDS: u64 = 604_800;
     version,
     max_term_width = 100,
     args_override_self = true,
-    args_conflicts_with_subcommands = true,
     after_help = AFTER_HELP
 )]
 pub struct Cli {
     /// The first question of a new session on the screen
     pub prompt: Option<String>,
     /// No boxes and nothing that moves: lines only, for screen readers
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub plain: bool,
     /// What to do.
     #[command(subcommand)]
