@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod backstage;
 pub mod cli;
 pub mod config;
 pub mod config_command;
