@@ -18,6 +18,7 @@ pub mod export_command;
 pub mod log;
 pub mod model;
 pub mod places;
+pub mod plain;
 pub mod printer;
 pub mod progress;
 pub mod replay;

@@ -7,7 +7,7 @@ use clap::Parser;
 use sandscript::cli::{Cli, Command};
 use sandscript::error::{Error, Kind, Result};
 use sandscript::places::Places;
-use sandscript::{config_command, exec, export_command, printer, sandbox, screen, sessions, show};
+use sandscript::{config_command, exec, export_command, plain, printer, sandbox, screen, sessions, show};
 
 fn main() -> ExitCode {
     sandbox::process::harden_process();
@@ -49,6 +49,9 @@ fn run(cli: &Cli) -> Result<u8> {
         return Err(Error::usage(format!("'{prompt}' stands before a command"), why, "see sandscript --help"));
     }
     match &cli.command {
+        None if cli.plain => block_on(plain::new(cli.prompt.as_deref(), common, &places)),
+        Some(Command::Resume(args)) if cli.plain => block_on(plain::resume(args, common, &places)),
+        Some(Command::Replay(args)) if cli.plain => plain::replay(args, &places),
         None => block_on(screen::new(cli.prompt.as_deref(), common, &places)),
         Some(Command::Resume(args)) => block_on(screen::resume(args, common, &places)),
         Some(Command::Replay(args)) => block_on(screen::replay(args, common, &places)),
