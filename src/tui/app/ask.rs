@@ -110,8 +110,7 @@ impl App {
             }
             (Some(Asking::Failed), Act::Retry) => {
                 self.withdraw();
-                let question = self.story.question.clone();
-                self.say_to_model(question);
+                self.retry();
             }
             (Some(Asking::Failed), Act::Repair) => {
                 self.withdraw();
@@ -160,6 +159,16 @@ impl App {
             }
             (asking, _) => self.asking = asking,
         }
+    }
+
+    /// Asks the last question again.
+    pub(super) fn retry(&mut self) {
+        let question = self.story.session.failed_question().filter(|q| !q.is_empty());
+        let question = question.unwrap_or(&self.story.question).to_string();
+        if question.is_empty() {
+            return self.say("nothing was asked yet");
+        }
+        self.say_to_model(question);
     }
 
     pub(super) fn start(&mut self, model: Option<String>) {

@@ -67,6 +67,9 @@ impl App {
     }
 
     fn title(&self, spans: Vec<Span<'static>>) -> Line<'static> {
+        if spans.is_empty() {
+            return Line::default();
+        }
         let mut all = vec![Span::raw(" ")];
         all.extend(spans);
         all.push(Span::raw(" "));

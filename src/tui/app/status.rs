@@ -38,7 +38,7 @@ impl App {
                 spans.push(self.span(Role::Dim, DOT));
             }
             spans.push(self.span(Role::Key, key));
-            spans.push(Span::raw(format!(" {word}")));
+            spans.push(Span::raw(beside(word)));
         }
         spans
     }
@@ -83,7 +83,7 @@ impl App {
         for (scope, act, word) in [(Scope::Pane, Act::Diff, "changes"), (Scope::Always, Act::Stop, "end the turn")] {
             spans.push(self.span(Role::Dim, DOT));
             spans.push(self.span(Role::Key, self.keys.first_of(scope, act)));
-            spans.push(Span::raw(format!(" {word}")));
+            spans.push(Span::raw(beside(word)));
         }
         lines.push(Line::from(spans));
         lines
@@ -171,6 +171,10 @@ impl App {
         };
         let (text, acts): (Vec<Line<'static>>, Vec<(Scope, Act, &str)>) = match asking {
             Asking::Approval => return Default::default(),
+            Asking::Failed if self.story.session.failed_question().is_none_or(str::is_empty) => (
+                vec![strong("Your code failed.".into())],
+                vec![(Scope::Failed, Act::Repair, "edit and run"), (Scope::Always, Act::Stop, "leave it")],
+            ),
             Asking::Failed => (
                 vec![strong("The step could not be repaired. What now? Or just type a hint.".into())],
                 vec![
@@ -224,7 +228,7 @@ impl App {
                     spans.push(self.span(Role::Dim, DOT));
                 }
                 spans.push(self.span(Role::Key, self.keys.first_of(scope, act)));
-                spans.push(Span::raw(format!(" {word}")));
+                spans.push(Span::raw(beside(word)));
             }
             Line::from(spans)
         } else {
@@ -354,6 +358,11 @@ impl App {
         add("?", "help");
         Line::from(spans)
     }
+}
+
+/// What a key does, so that no line ends between the two.
+fn beside(word: &str) -> String {
+    format!("\u{a0}{}", word.replace(' ', "\u{a0}"))
 }
 
 /// Rows that lines take when they are wrapped.
