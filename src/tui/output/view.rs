@@ -107,6 +107,7 @@ impl RunOutput {
             match item {
                 Item::Table(table) if whole => table.layout(self.width, self.height),
                 Item::Table(table) => {
+                    table.set_room(self.height);
                     let rows = u16::try_from(table.inline_rows()).unwrap_or(u16::MAX);
                     table.layout(room, rows);
                 }
