@@ -29,7 +29,6 @@ const MAX_SECONDS: u64 = 604_800;
     version,
     max_term_width = 100,
     args_override_self = true,
-    args_conflicts_with_subcommands = true,
     after_help = AFTER_HELP
 )]
 pub struct Cli {

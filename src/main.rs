@@ -44,6 +44,10 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn run(cli: &Cli) -> Result<u8> {
     let places = Places::of_process()?;
     let common = &cli.common;
+    if let (Some(prompt), Some(_)) = (&cli.prompt, &cli.command) {
+        let hint = "put the question into quotes: sandscript \"How many rows?\"";
+        return Err(Error::usage(format!("unexpected argument '{prompt}'"), "it stands before a command", hint));
+    }
     match &cli.command {
         None => block_on(screen::new(cli.prompt.as_deref(), common, &places)),
         Some(Command::Resume(args)) => block_on(screen::resume(args, common, &places)),
