@@ -2,7 +2,7 @@
 //! behind it together, and one after the other where the person goes from one to the next.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use crate::core::event::Failure;
 use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
 use crate::log::redact::Redactor;
-use crate::log::{fork, list};
+use crate::log::{care, fork, list};
 use crate::places::Places;
 use crate::replay::{self, Recording};
 use crate::sessions;
@@ -127,7 +127,7 @@ fn next(exit: Exit, show: &Show, places: &Places) -> Result<Option<Show>> {
                 Show::Replay(path, _) => path.clone(),
                 Show::New(_) | Show::Resume(_) | Show::Pick => found(&id)?,
             };
-            if !source.starts_with(places.data.join("sessions")) {
+            if !is_kept(&source, places) {
                 let why = "it is not among the sessions that are kept here";
                 return Err(Error::usage("will not continue this recording", why, "it can be replayed and exported"));
             }
@@ -135,6 +135,11 @@ fn next(exit: Exit, show: &Show, places: &Places) -> Result<Option<Show>> {
             Some(Show::Resume(copy.map_err(|failure| Error { kind: Kind::Internal, failure })?))
         }
     })
+}
+
+/// Whether a session lies among those that are kept here.
+fn is_kept(session: &Path, places: &Places) -> bool {
+    session.starts_with(places.data.join("sessions"))
 }
 
 struct Stage<'a> {
@@ -151,6 +156,8 @@ impl Stage<'_> {
         let (tell, mut updates) = mpsc::channel(CHANNEL);
         let is_replay = matches!(show, Show::Replay(..));
         let pick = matches!(show, Show::Pick);
+        let may_fork = matches!(&show, Show::Replay(path, _) if is_kept(path, self.places));
+        let is_new = matches!(show, Show::New(_));
         let prompt = if let Show::New(prompt) = &show { prompt.clone() } else { None };
         let desk = self.desk(match &show {
             Show::Replay(path, _) | Show::Resume(path) => Some(path.clone()),
@@ -171,6 +178,7 @@ impl Stage<'_> {
             settings: self.settings.clone(),
             keys: self.keys.clone(),
             replay: is_replay,
+            may_fork,
             pick,
             prompt,
             highlighter,
@@ -198,7 +206,16 @@ impl Stage<'_> {
         if wound_up.await.is_err() {
             abort.abort();
         }
-        let session = app.session_id().filter(|_| !is_replay && app.has_content()).map(str::to_string);
+        let session = app.session_id().filter(|_| !is_replay).map(str::to_string);
+        let session = if app.has_content() {
+            session
+        } else {
+            // A session in which nothing happened is nobody's loss, and a list of them nobody's gain.
+            if let Some(folder) = session.filter(|_| is_new).and_then(|id| list::find(&self.places.data, &id).ok()) {
+                let _ = care::delete(&self.places.data, &folder);
+            }
+            None
+        };
         let ended = ended.map_err(|failure| Error { kind: Kind::Internal, failure })?;
         Ok((ended, session))
     }
@@ -379,8 +396,6 @@ fn cell_pixels() -> Option<(u16, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

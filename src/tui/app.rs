@@ -98,6 +98,8 @@ pub struct Begin {
     pub keys: Keys,
     /// A recording is played.
     pub replay: bool,
+    /// It lies among the sessions that are kept here, so that one can go on from it.
+    pub may_fork: bool,
     /// The list of sessions comes first.
     pub pick: bool,
     /// The first question.
@@ -114,6 +116,7 @@ pub struct App {
     keys: Keys,
     theme: Theme,
     replay: bool,
+    may_fork: bool,
     story: Story,
     composer: Composer,
     focus: Focus,
@@ -166,6 +169,7 @@ impl App {
             keys: begin.keys,
             theme,
             replay: begin.replay,
+            may_fork: begin.may_fork,
             story: Story::default(),
             composer: Composer::new(Vec::new()),
             focus: if begin.replay { Focus::Pane(Pane::Chat) } else { Focus::Text },

@@ -385,6 +385,9 @@ impl App {
 
     /// Goes on in a new session behind the last step that ran.
     fn fork(&mut self) {
+        if !self.may_fork {
+            return self.say("only a session that is kept here can be continued; this recording lies elsewhere");
+        }
         let Some(id) = self.session_id().map(str::to_string) else { return };
         let ran = self.story.attempts.iter().rfind(|a| a.output.is_finished());
         match ran.map(|a| a.proposal.step) {

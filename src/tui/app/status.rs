@@ -274,6 +274,7 @@ impl App {
         let progress = if self.story.progress.is_empty() { "" } else { self.story.progress.as_str() };
         match self.story.activity {
             Activity::Idle => None,
+            Activity::Approval if self.replay => Some(("waited for approval".into(), Role::Text)),
             Activity::Approval => Some(("waiting for you".into(), Role::Warning)),
             Activity::Model(since) => {
                 let what = if progress.is_empty() { "waiting for the model" } else { progress };
@@ -351,6 +352,16 @@ impl App {
             add(self.keys.first_of(Scope::Always, Act::Stop), "stop");
         }
         if self.replay {
+            let on_and_back = |on: Act, back: Act| {
+                let key = |act| self.keys.first_of(Scope::Replay, act);
+                format!("{} {}", key(back), key(on))
+            };
+            add(self.keys.first_of(Scope::Replay, Act::Play), "play");
+            add(&on_and_back(Act::StepOn, Act::StepBack), "step");
+            add(&on_and_back(Act::NextMark, Act::PreviousMark), "mark");
+            add(&on_and_back(Act::Faster, Act::Slower), "speed");
+            add(&on_and_back(Act::Last, Act::First), "ends");
+            add(self.keys.first_of(Scope::Replay, Act::Fork), "fork");
             add(self.keys.first_of(Scope::Replay, Act::Quit), "quit");
         } else if self.session_id().is_none() || !self.is_busy() {
             add(self.keys.first_of(Scope::Always, Act::Quit), "quit");
