@@ -63,6 +63,9 @@ impl App {
         self.settled = true;
         if self.composer.is_empty() && self.overlay.is_none() && self.editing.is_none() {
             self.focus = self.target();
+            if let Focus::Pane(pane) = self.focus {
+                self.zoomed.take_if(|zoomed| *zoomed != pane);
+            }
         }
     }
 
@@ -180,6 +183,10 @@ impl App {
 
     fn answer_approval(&mut self, act: Act) {
         match act {
+            Act::Run if self.code.pinned.take().is_some() => {
+                // What is approved is what is shown.
+                self.say("this is the attempt that would run; read it first");
+            }
             Act::Run => self.approve("user"),
             Act::Edit => self.edit_proposal(),
             Act::External => self.edit_outside(),

@@ -226,8 +226,7 @@ impl App {
     fn paint_text(&self, buf: &mut Buffer) {
         let has_keys = self.overlay.is_none() && self.editing.is_none() && self.focus == Focus::Text;
         let mut title = Vec::new();
-        let queued = self.queue.front().filter(|_| self.session_id().is_some());
-        if let Some(first) = queued {
+        if let Some(first) = self.queue.front() {
             let text: String = Clean::line(first).as_str().chars().take(40).collect();
             title.push(Span::styled(format!("queued: {text}"), self.theme.style(Role::Dim)));
         }

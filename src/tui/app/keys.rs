@@ -27,7 +27,13 @@ impl App {
             return self.outbox.push(Action::Suspend);
         }
         if self.overlay.is_some() {
-            return self.overlay_key(key);
+            self.overlay_key(key);
+            if self.overlay.is_none() && self.asking.is_some() {
+                // What was asked meanwhile takes the keys after the same quiet as ever.
+                self.settled = false;
+                self.question.show(self.now, self.last_typed);
+            }
+            return;
         }
         if always == Some(Act::Cancel) {
             return self.cancel(again.is_some_and(|until| self.now < until));

@@ -324,7 +324,7 @@ impl App {
         if let Some((used, allowed)) = self.story.retries() {
             parts.push((1, self.span(Role::Warning, format!("retry {used}/{allowed}"))));
         }
-        if !self.queue.is_empty() && self.session_id().is_some() {
+        if !self.queue.is_empty() {
             parts.push((1, Span::raw(format!("{} queued", self.queue.len()))));
         }
         if self.run_all.is_some() {
