@@ -12,6 +12,7 @@ use crate::core::command::{Answer, Command, Question, Update};
 use crate::core::event::Failure;
 use crate::desk::Desk;
 use crate::log::redact::Redactor;
+use crate::log::{care, list};
 use crate::places::Places;
 use crate::start::{Keep, Options, Starter};
 
@@ -128,5 +129,13 @@ pub async fn wind_up(
     });
     if wound_up.await.is_err() {
         abort.abort();
+    }
+}
+
+/// Removes a new session that was left before anything was said: it is nobody's loss, and a list of them nobody's gain.
+pub fn forget(places: &Places, id: &str) {
+    if let Ok(folder) = list::find(&places.data, id) {
+        // What cannot be removed is in the list of sessions, where it can be deleted.
+        let _ = care::delete(&places.data, &folder);
     }
 }

@@ -14,6 +14,7 @@ use crate::replay::{DEFAULT_IDLE_LIMIT_MS, FASTEST, SLOWEST};
 /// What a stranger needs to begin.
 const AFTER_HELP: &str = "\
 Example, in a folder with data, with Ollama and mistral-nemo on this machine:
+  sandscript \"How many rows has sales.csv?\"          on the screen
   sandscript exec --allow-unsandboxed \"How many rows has sales.csv?\"
 
 Every option has a key in the configuration file (`sandscript config path`) and an environment variable: \

@@ -45,8 +45,8 @@ fn run(cli: &Cli) -> Result<u8> {
     let places = Places::of_process()?;
     let common = &cli.common;
     if let (Some(prompt), Some(_)) = (&cli.prompt, &cli.command) {
-        let why = "a question of several words needs quotation marks, and a command takes its own";
-        return Err(Error::usage(format!("'{prompt}' stands before a command"), why, "see sandscript --help"));
+        let hint = "put the question into quotes: sandscript \"How many rows?\"";
+        return Err(Error::usage(format!("unexpected argument '{prompt}'"), "it stands before a command", hint));
     }
     match &cli.command {
         None if cli.plain => block_on(plain::new(cli.prompt.as_deref(), common, &places)),

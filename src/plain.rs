@@ -163,6 +163,7 @@ impl Front {
             terminal: io::stdin().is_terminal(),
             motion: starter.config().ui.motion,
         };
+        let is_new = keep == Keep::New;
         let answers = backstage::desk(&starter, places, session);
         let variable = |name: &str| places.variable(name).map(str::to_string);
         let behind = tokio::spawn(backstage::live(starter, keep, answers, commands, tell));
@@ -189,6 +190,9 @@ impl Front {
             printer.push(talk.take_printed().map(|(text, _)| text).unwrap_or_default());
         };
         backstage::wind_up(orders, &mut updates, behind, last_words).await;
+        if let Some((id, false)) = talk.session_id().filter(|_| is_new) {
+            backstage::forget(places, id);
+        }
         talk.farewell();
         self.printer.push(talk.take_printed().map(|(text, _)| text).unwrap_or_default());
         // A reader that does not read must not hold the end up.

@@ -2,7 +2,7 @@
 //! behind it together, and one after the other where the person goes from one to the next.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
@@ -119,7 +119,7 @@ fn next(exit: Exit, show: &Show, places: &Places) -> Result<Option<Show>> {
                 Show::Replay(path, _) => path.clone(),
                 Show::New(_) | Show::Resume(_) | Show::Pick => found(&id)?,
             };
-            if !source.starts_with(places.data.join("sessions")) {
+            if !is_kept(&source, places) {
                 let why = "it is not among the sessions that are kept here";
                 return Err(Error::usage("will not continue this recording", why, "it can be replayed and exported"));
             }
@@ -127,6 +127,11 @@ fn next(exit: Exit, show: &Show, places: &Places) -> Result<Option<Show>> {
             Some(Show::Resume(copy.map_err(|failure| Error { kind: Kind::Internal, failure })?))
         }
     })
+}
+
+/// Whether a session lies among those that are kept here.
+fn is_kept(session: &Path, places: &Places) -> bool {
+    session.starts_with(places.data.join("sessions"))
 }
 
 struct Stage<'a> {
@@ -143,6 +148,9 @@ impl Stage<'_> {
         let (tell, mut updates) = mpsc::channel(backstage::CHANNEL);
         let is_replay = matches!(show, Show::Replay(..));
         let pick = matches!(show, Show::Pick);
+        let may_fork = matches!(&show, Show::Replay(path, _) if is_kept(path, self.places));
+        let is_resume = matches!(show, Show::Resume(_));
+        let is_new = matches!(show, Show::New(_));
         let prompt = if let Show::New(prompt) = &show { prompt.clone() } else { None };
         let session = match &show {
             Show::Replay(path, _) | Show::Resume(path) => Some(path.clone()),
@@ -164,6 +172,8 @@ impl Stage<'_> {
             settings: self.settings.clone(),
             keys: self.keys.clone(),
             replay: is_replay,
+            may_fork,
+            resume: is_resume,
             pick,
             prompt,
             highlighter,
@@ -181,7 +191,13 @@ impl Stage<'_> {
         };
         let ended = run::run(&mut app, tui, orders.clone(), &mut updates, background).await;
         backstage::wind_up(orders, &mut updates, behind, drop).await;
-        let session = app.session_id().filter(|_| !is_replay && app.has_content()).map(str::to_string);
+        let session = app.session_id().filter(|_| !is_replay).map(str::to_string);
+        let session = if app.has_content() {
+            session
+        } else {
+            session.filter(|_| is_new).into_iter().for_each(|id| backstage::forget(self.places, &id));
+            None
+        };
         let ended = ended.map_err(|failure| Error { kind: Kind::Internal, failure })?;
         Ok((ended, session))
     }
@@ -276,8 +292,6 @@ fn cell_pixels() -> Option<(u16, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

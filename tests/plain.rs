@@ -336,6 +336,18 @@ fn the_end_of_input_is_waited_for_while_something_goes_on_and_ends_a_question() 
 }
 
 #[test]
+fn a_session_in_which_nothing_was_said_leaves_nothing_behind() {
+    let m = Machine::new();
+    let server = Server::chat(vec![]);
+    let mut plain = begin(&m, &server, &[]);
+    plain.wait_for("session ");
+    plain.type_line("/quit");
+    let (code, text) = plain.end();
+    assert!(code == 0 && !text.contains("go on with"), "{text}");
+    assert!(m.logs().is_empty(), "{:?}", m.logs());
+}
+
+#[test]
 fn an_interrupt_stops_the_run_and_the_session_goes_on() {
     let m = Machine::new();
     let server =

@@ -98,6 +98,10 @@ pub struct Begin {
     pub keys: Keys,
     /// A recording is played.
     pub replay: bool,
+    /// It lies among the sessions that are kept here, so that one can go on from it.
+    pub may_fork: bool,
+    /// The session is an earlier one: what it was is told first.
+    pub resume: bool,
     /// The list of sessions comes first.
     pub pick: bool,
     /// The first question.
@@ -114,6 +118,7 @@ pub struct App {
     keys: Keys,
     theme: Theme,
     replay: bool,
+    may_fork: bool,
     story: Story,
     composer: Composer,
     focus: Focus,
@@ -154,6 +159,8 @@ pub struct App {
     now: Instant,
     ended: bool,
     unsandboxed: bool,
+    /// What is told happened before the session was continued.
+    past: bool,
 }
 
 impl App {
@@ -166,6 +173,7 @@ impl App {
             keys: begin.keys,
             theme,
             replay: begin.replay,
+            may_fork: begin.may_fork,
             story: Story::default(),
             composer: Composer::new(Vec::new()),
             focus: if begin.replay { Focus::Pane(Pane::Chat) } else { Focus::Text },
@@ -198,6 +206,7 @@ impl App {
             now,
             ended: false,
             unsandboxed: false,
+            past: begin.resume,
         };
         app.offer_words();
         if begin.pick {

@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::core::event::{How, Mode, Outcome, Proposal, RebuildCell, RunFinished, SessionInfo, Terms};
+use crate::core::command::Update;
+use crate::core::event::{
+    Event, How, Mode, NoteKind, Outcome, Proposal, RebuildCell, Record, RunFinished, SessionInfo, Terms, TurnStatus,
+};
 use crate::core::policy::{Capabilities, Network, SecurityPolicy};
 
 /// A conversation whose clock the test turns.

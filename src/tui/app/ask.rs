@@ -63,6 +63,9 @@ impl App {
         self.settled = true;
         if self.composer.is_empty() && self.overlay.is_none() && self.editing.is_none() {
             self.focus = self.target();
+            if let Focus::Pane(pane) = self.focus {
+                self.zoomed.take_if(|zoomed| *zoomed != pane);
+            }
         }
     }
 
@@ -110,8 +113,7 @@ impl App {
             }
             (Some(Asking::Failed), Act::Retry) => {
                 self.withdraw();
-                let question = self.story.question.clone();
-                self.say_to_model(question);
+                self.retry();
             }
             (Some(Asking::Failed), Act::Repair) => {
                 self.withdraw();
@@ -162,6 +164,16 @@ impl App {
         }
     }
 
+    /// Asks the last question again.
+    pub(super) fn retry(&mut self) {
+        let question = self.story.session.failed_question().filter(|q| !q.is_empty());
+        let question = question.unwrap_or(&self.story.question).to_string();
+        if question.is_empty() {
+            return self.say("nothing was asked yet");
+        }
+        self.say_to_model(question);
+    }
+
     pub(super) fn start(&mut self, model: Option<String>) {
         self.starting = Some("starting".into());
         self.send(Command::Start { unsandboxed: self.unsandboxed, model });
@@ -171,6 +183,10 @@ impl App {
 
     fn answer_approval(&mut self, act: Act) {
         match act {
+            Act::Run if self.code.pinned.take().is_some() => {
+                // What is approved is what is shown.
+                self.say("this is the attempt that would run; read it first");
+            }
             Act::Run => self.approve("user"),
             Act::Edit => self.edit_proposal(),
             Act::External => self.edit_outside(),

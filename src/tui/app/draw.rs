@@ -12,6 +12,7 @@ use super::status::tab_style;
 use super::{App, Focus, PANES, Pane};
 use crate::core::clean::Clean;
 use crate::core::command::{Mark, Position as Place};
+use crate::tui::keys::{Act, Scope};
 use crate::tui::story::Verdict;
 use crate::tui::theme::Role;
 use crate::tui::wrap;
@@ -67,6 +68,9 @@ impl App {
     }
 
     fn title(&self, spans: Vec<Span<'static>>) -> Line<'static> {
+        if spans.is_empty() {
+            return Line::default();
+        }
         let mut all = vec![Span::raw(" ")];
         all.extend(spans);
         all.push(Span::raw(" "));
@@ -222,8 +226,7 @@ impl App {
     fn paint_text(&self, buf: &mut Buffer) {
         let has_keys = self.overlay.is_none() && self.editing.is_none() && self.focus == Focus::Text;
         let mut title = Vec::new();
-        let queued = self.queue.front().filter(|_| self.session_id().is_some());
-        if let Some(first) = queued {
+        if let Some(first) = self.queue.front() {
             let text: String = Clean::line(first).as_str().chars().take(40).collect();
             title.push(Span::styled(format!("queued: {text}"), self.theme.style(Role::Dim)));
         }
@@ -309,15 +312,12 @@ impl App {
             );
             return;
         };
-        let sign = if place.playing { "▶" } else { "⏸" };
+        let sign = if place.playing { "▶" } else { "‖" };
         let speed = if place.speed == 1.0 { String::new() } else { format!(" ×{}", place.speed) };
         let mark = place.marks.iter().filter(|(at, _)| *at < place.at).count();
         let head = format!("{sign} {} / {}{speed} ", clock(place.at_ms), clock(place.end_ms));
         let tail = format!(" {}/{} · mark {mark}/{}", place.at, place.total, place.marks.len());
-        let keys = "  space . , < > + - g G f";
         let width = usize::from(area.width);
-        let with_keys = wrap::width(&head) + wrap::width(&tail) + wrap::width(keys) + 12 <= width;
-        let tail = if with_keys { format!("{tail}{keys}") } else { tail };
         let room = width.saturating_sub(wrap::width(&head) + wrap::width(&tail));
         buf.set_stringn(area.x, area.y, &head, width, self.theme.style(Role::Strong));
         let x = area.x + wrap::width(&head) as u16;
@@ -391,19 +391,23 @@ impl App {
         buf: &mut Buffer,
         boxed: &dyn Fn(String, &str) -> Block<'static>,
     ) {
-        let (title, foot) = match picker.kind {
-            Kind::Sessions => {
-                ("Sessions", "Enter continue · Ctrl-P replay · Ctrl-R rename · Ctrl-X delete · Esc close")
-            }
-            Kind::Models => ("Models", "Enter choose · type another name · Esc close"),
+        let (title, acts): (_, &[(Act, &str)]) = match picker.kind {
+            Kind::Sessions => (
+                "Sessions",
+                &[(Act::Choose, "continue"), (Act::Replay, "replay"), (Act::Rename, "rename"), (Act::Delete, "delete")],
+            ),
+            Kind::Models => ("Models", &[(Act::Choose, "choose, also a name that is typed")]),
         };
+        let mut foot: Vec<String> =
+            acts.iter().map(|(act, word)| format!("{} {word}", self.keys.first_of(Scope::Picker, *act))).collect();
+        foot.push(format!("{} close", self.keys.first_of(Scope::Always, Act::Stop)));
         let found = picker.found().count();
         let count = if picker.filter.is_empty() {
             format!("{title} · {found}")
         } else {
             format!("{title} · {found} of {}", picker.items.len())
         };
-        boxed(count, foot).render(area, buf);
+        boxed(count, &foot.join(" · ")).render(area, buf);
         let inner = inside(area);
         let width = usize::from(inner.width);
         let filter = Clean::line(&picker.filter);

@@ -230,8 +230,8 @@ impl App {
     }
 
     /// Opens the editor on code of the person's own.
-    pub(super) fn own_code(&mut self, text: &str) {
-        self.open_editor(Editor::new("", text), EditFor::Own(None));
+    pub(super) fn own_code(&mut self) {
+        self.open_editor(Editor::new("", ""), EditFor::Own(None));
     }
 
     fn open_editor(&mut self, editor: Editor, purpose: EditFor) {

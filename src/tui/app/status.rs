@@ -38,7 +38,7 @@ impl App {
                 spans.push(self.span(Role::Dim, DOT));
             }
             spans.push(self.span(Role::Key, key));
-            spans.push(Span::raw(format!(" {word}")));
+            spans.push(Span::raw(beside(word)));
         }
         spans
     }
@@ -83,7 +83,7 @@ impl App {
         for (scope, act, word) in [(Scope::Pane, Act::Diff, "changes"), (Scope::Always, Act::Stop, "end the turn")] {
             spans.push(self.span(Role::Dim, DOT));
             spans.push(self.span(Role::Key, self.keys.first_of(scope, act)));
-            spans.push(Span::raw(format!(" {word}")));
+            spans.push(Span::raw(beside(word)));
         }
         lines.push(Line::from(spans));
         lines
@@ -171,6 +171,10 @@ impl App {
         };
         let (text, acts): (Vec<Line<'static>>, Vec<(Scope, Act, &str)>) = match asking {
             Asking::Approval => return Default::default(),
+            Asking::Failed if self.story.session.failed_question().is_none_or(str::is_empty) => (
+                vec![strong("Your code failed.".into())],
+                vec![(Scope::Failed, Act::Repair, "edit and run"), (Scope::Always, Act::Stop, "leave it")],
+            ),
             Asking::Failed => (
                 vec![strong("The step could not be repaired. What now? Or just type a hint.".into())],
                 vec![
@@ -224,7 +228,7 @@ impl App {
                     spans.push(self.span(Role::Dim, DOT));
                 }
                 spans.push(self.span(Role::Key, self.keys.first_of(scope, act)));
-                spans.push(Span::raw(format!(" {word}")));
+                spans.push(Span::raw(beside(word)));
             }
             Line::from(spans)
         } else {
@@ -270,6 +274,7 @@ impl App {
         let progress = if self.story.progress.is_empty() { "" } else { self.story.progress.as_str() };
         match self.story.activity {
             Activity::Idle => None,
+            Activity::Approval if self.replay => Some(("waited for approval".into(), Role::Text)),
             Activity::Approval => Some(("waiting for you".into(), Role::Warning)),
             Activity::Model(since) => {
                 let what = if progress.is_empty() { "waiting for the model" } else { progress };
@@ -319,7 +324,7 @@ impl App {
         if let Some((used, allowed)) = self.story.retries() {
             parts.push((1, self.span(Role::Warning, format!("retry {used}/{allowed}"))));
         }
-        if !self.queue.is_empty() && self.session_id().is_some() {
+        if !self.queue.is_empty() {
             parts.push((1, Span::raw(format!("{} queued", self.queue.len()))));
         }
         if self.run_all.is_some() {
@@ -347,6 +352,16 @@ impl App {
             add(self.keys.first_of(Scope::Always, Act::Stop), "stop");
         }
         if self.replay {
+            let on_and_back = |on: Act, back: Act| {
+                let key = |act| self.keys.first_of(Scope::Replay, act);
+                format!("{} {}", key(back), key(on))
+            };
+            add(self.keys.first_of(Scope::Replay, Act::Play), "play");
+            add(&on_and_back(Act::StepOn, Act::StepBack), "step");
+            add(&on_and_back(Act::NextMark, Act::PreviousMark), "mark");
+            add(&on_and_back(Act::Faster, Act::Slower), "speed");
+            add(&on_and_back(Act::Last, Act::First), "ends");
+            add(self.keys.first_of(Scope::Replay, Act::Fork), "fork");
             add(self.keys.first_of(Scope::Replay, Act::Quit), "quit");
         } else if self.session_id().is_none() || !self.is_busy() {
             add(self.keys.first_of(Scope::Always, Act::Quit), "quit");
@@ -354,6 +369,11 @@ impl App {
         add("?", "help");
         Line::from(spans)
     }
+}
+
+/// What a key does, so that no line ends between the two.
+fn beside(word: &str) -> String {
+    format!("\u{a0}{}", word.replace(' ', "\u{a0}"))
 }
 
 /// Rows that lines take when they are wrapped.

@@ -28,6 +28,11 @@ impl App {
                 self.starting = None;
                 self.pose(Asking::Unsandboxed(failure));
             }
+            Update::StartFailed { failure, .. } if self.replay => {
+                let text = Clean::text(&format!("{failure}\n{}", failure.hint));
+                let lines = text.as_str().lines().map(|l| l.to_string().into()).collect();
+                self.overlay = Some(Overlay::Lines { title: "This cannot be played".into(), lines: Lines::new(lines) });
+            }
             Update::StartFailed { failure, models } => {
                 self.starting = None;
                 self.pose(Asking::StartFailed(failure));
@@ -73,7 +78,8 @@ impl App {
         let waited = self.story.waiting().map(|a| a.proposal.call.clone());
         self.story.fold(record);
         self.heard = self.now;
-        if self.replay {
+        self.past &= !matches!(record.event, Event::SessionResumed(_));
+        if self.replay || self.past {
             return;
         }
         match &record.event {
@@ -98,7 +104,7 @@ impl App {
                 self.code.pinned = None;
                 if self.runs_by_itself(&proposal.terms.clone()) {
                     self.approve("run_all");
-                } else if self.is_live() {
+                } else {
                     self.run_all = None;
                     self.pose(Asking::Approval);
                     self.notify("sandscript: code waits for your approval");
@@ -115,11 +121,6 @@ impl App {
         if waits.is_none() && waited.is_some() && matches!(self.asking, Some(Asking::Approval)) {
             self.withdraw();
         }
-    }
-
-    /// Records of a session that is continued are past.
-    fn is_live(&self) -> bool {
-        self.session_id().is_some()
     }
 
     fn turn_ended(&mut self, status: TurnStatus) {
@@ -162,6 +163,7 @@ impl App {
         let free = self.session_id().is_some()
             && !self.story.session.in_turn()
             && !self.is_busy()
+            && !self.past
             && self.story.session.rebuildable().is_empty()
             && !self.ended;
         if let Some(text) = free.then(|| self.queue.pop_front()).flatten() {
