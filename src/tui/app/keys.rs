@@ -332,8 +332,8 @@ impl App {
             Act::Right => self.sideways(pane, true),
             Act::HalfUp => self.half_page(pane, false),
             Act::HalfDown => self.half_page(pane, true),
-            Act::Top => self.to_end(pane, false),
-            Act::Bottom => self.to_end(pane, true),
+            Act::Top => self.go_to_end(pane, false),
+            Act::Bottom => self.go_to_end(pane, true),
             Act::Search => {
                 self.overlay = Some(Overlay::Line(Line::new("Look for", "", Purpose::Search(pane))));
             }
@@ -429,7 +429,7 @@ impl App {
         }
     }
 
-    fn to_end(&mut self, pane: Pane, end: bool) {
+    fn go_to_end(&mut self, pane: Pane, end: bool) {
         match (pane, end) {
             (Pane::Chat, true) => self.story.chat.end(),
             (Pane::Chat, false) => self.story.chat.home(),

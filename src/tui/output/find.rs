@@ -52,7 +52,7 @@ impl RunOutput {
         }
         let text = searched(&kept);
         // Most lines do not have it.
-        if !needle.find(&text, 0).is_some() {
+        if needle.find(&text, 0).is_none() {
             return None;
         }
         let found = needle.all(&text).collect::<Vec<_>>();
