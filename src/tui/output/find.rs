@@ -52,9 +52,7 @@ impl RunOutput {
         }
         let text = searched(&kept);
         // Most lines do not have it.
-        if needle.find(&text, 0).is_none() {
-            return None;
-        }
+        needle.find(&text, 0)?;
         let found = needle.all(&text).collect::<Vec<_>>();
         let mut starts = found.iter().map(|range| range.start);
         match forward {
