@@ -201,9 +201,15 @@ impl Stage<'_> {
         // The end of a session is written before anything else begins; a run that hangs is not waited for.
         let _ = orders.try_send(Command::Shutdown);
         drop(orders);
+        let mut behind = behind;
         let wound_up = tokio::time::timeout(WIND_UP, async {
-            while updates.recv().await.is_some() {}
-            let _ = behind.await;
+            // Answers that are still looked for are not waited for.
+            loop {
+                tokio::select! {
+                    _ = &mut behind => break,
+                    Some(_) = updates.recv() => {}
+                }
+            }
         });
         if wound_up.await.is_err() {
             abort.abort();
