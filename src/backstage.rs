@@ -115,17 +115,23 @@ pub fn desk(starter: &Starter, places: &Places, session: Option<PathBuf>) -> Des
 pub async fn wind_up(
     orders: mpsc::Sender<Command>,
     updates: &mut mpsc::Receiver<Update>,
-    behind: JoinHandle<()>,
+    mut behind: JoinHandle<()>,
     mut told: impl FnMut(Update),
 ) {
     let abort = behind.abort_handle();
     let _ = orders.try_send(Command::Shutdown);
     drop(orders);
     let wound_up = tokio::time::timeout(WIND_UP, async {
-        while let Some(update) = updates.recv().await {
+        // Answers that are still looked for are not waited for.
+        loop {
+            tokio::select! {
+                _ = &mut behind => break,
+                Some(update) = updates.recv() => told(update),
+            }
+        }
+        while let Ok(update) = updates.try_recv() {
             told(update);
         }
-        let _ = behind.await;
     });
     if wound_up.await.is_err() {
         abort.abort();
