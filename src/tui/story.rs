@@ -272,7 +272,11 @@ impl Story {
             ))),
             Event::RebuildDecided { cells, approved, .. } => {
                 let text = if *approved {
-                    format!("running {} earlier cells again", cells.len())
+                    self.activity = Activity::Sandbox(self.now_ms);
+                    match cells.len() {
+                        1 => "running an earlier cell again".to_string(),
+                        many => format!("running {many} earlier cells again"),
+                    }
                 } else {
                     "earlier cells are not run again: their variables are gone".to_string()
                 };

@@ -14,6 +14,9 @@ impl App {
     pub(super) fn told(&mut self, update: Update) {
         match update {
             Update::Records(records) => {
+                // What was before is told in large pieces; it may hold such a record of an earlier break.
+                let resumed = matches!(records.as_slice(), [only] if matches!(only.event, Event::SessionResumed(_)));
+                self.past &= !resumed;
                 for record in &records {
                     self.record(record);
                 }
@@ -76,9 +79,9 @@ impl App {
 
     fn record(&mut self, record: &Record) {
         let waited = self.story.waiting().map(|a| a.proposal.call.clone());
+        let rebuilt = self.story.session.is_rebuilding();
         self.story.fold(record);
         self.heard = self.now;
-        self.past &= !matches!(record.event, Event::SessionResumed(_));
         if self.replay || self.past {
             return;
         }
@@ -111,6 +114,9 @@ impl App {
                 }
             }
             Event::TurnEnded { status, .. } => self.turn_ended(*status),
+            // What was said meanwhile waits until it is clear which variables there are.
+            Event::RebuildDecided { .. } => self.next_in_queue(),
+            Event::RunFinished(_) if rebuilt => self.next_in_queue(),
             Event::RunFinished(_) if self.story.stalled => {
                 self.pose(Asking::Approval);
                 self.say("the sandbox was not available · y tries again · Esc ends the turn");
@@ -165,6 +171,7 @@ impl App {
             && !self.is_busy()
             && !self.past
             && self.story.session.rebuildable().is_empty()
+            && !self.story.session.is_rebuilding()
             && !self.ended;
         if let Some(text) = free.then(|| self.queue.pop_front()).flatten() {
             // Until the record comes, nothing else is sent.
