@@ -392,12 +392,13 @@ impl View for App {
         let at_once = (!self.outbox.is_empty()).then_some(self.now);
         let beat = if self.settings.motion { BEAT } else { SLOW_BEAT };
         let counts = (self.is_busy() && self.story.activity != Activity::Approval) || self.starting.is_some();
-        let settles = self.asking.is_some() && !self.settled;
+        // Then it takes the keys, and says so.
+        let opens = |at: &Instant| self.asking.is_some() && (!self.settled || *at > self.now);
         [
             at_once,
             self.composer.deadline().map(Instant::from_std),
             self.question.deadline(),
-            self.question.opens().filter(|_| settles),
+            self.question.opens().filter(opens),
             self.remark.as_ref().map(|(_, until)| *until),
             self.quit_again,
             (counts && !self.ended).then(|| self.now + beat),

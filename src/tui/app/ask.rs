@@ -34,9 +34,18 @@ pub(super) enum Asking {
 impl App {
     /// Something is asked from now on.
     pub(super) fn pose(&mut self, asking: Asking) {
+        // A key pressed for the question before is none for this one.
+        self.give_back();
         self.asking = Some(asking);
         self.settled = false;
         self.question.show(self.now, self.last_typed);
+    }
+
+    /// The approval once more, after the person looked elsewhere and came back. Typing ahead is no danger here.
+    pub(super) fn pose_back(&mut self) {
+        self.pose(Asking::Approval);
+        self.question.show_again(self.now);
+        self.settle_question();
     }
 
     pub(super) fn withdraw(&mut self) {
@@ -141,14 +150,13 @@ impl App {
             (Some(Asking::Rebuild { .. }), Act::Yes | Act::No) => {
                 self.withdraw();
                 self.send(Command::Rebuild(act == Act::Yes));
-                self.next_in_queue();
             }
             (Some(Asking::RunAll), Act::Yes) => {
                 self.run_all = self.story.waiting().map(|a| a.proposal.terms.clone());
                 self.pose(Asking::Approval);
                 self.approve("run_all");
             }
-            (Some(Asking::RunAll), Act::No) => self.pose(Asking::Approval),
+            (Some(Asking::RunAll), Act::No) => self.pose_back(),
             (Some(Asking::Delete(id)), Act::Yes) => {
                 self.withdraw();
                 self.ask(Asked::Delete(id), For::Word);
@@ -187,6 +195,8 @@ impl App {
                 // What is approved is what is shown.
                 self.say("this is the attempt that would run; read it first");
             }
+            // What is not seen is not approved.
+            Act::Run if self.is_cramped() => {}
             Act::Run => self.approve("user"),
             Act::Edit => self.edit_proposal(),
             Act::External => self.edit_outside(),
@@ -239,7 +249,7 @@ impl App {
         match typed.trim().parse() {
             Ok(timeout_seconds @ 1..=MAX_SECONDS) => {
                 self.send(Command::Amend { step, attempt, call, timeout_seconds });
-                self.pose(Asking::Approval);
+                self.pose_back();
             }
             Ok(_) | Err(_) => self.say(format!("a time limit is a number of seconds from 1 to {MAX_SECONDS}")),
         }

@@ -2,7 +2,7 @@
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
@@ -149,7 +149,8 @@ impl App {
             }
             None => self.code.view.draw(text, buf, self.theme),
         }
-        self.paint_lines(&self.approval_lines(), self.areas.code_words, buf);
+        let lines = if self.is_cramped() { vec![self.cramped_line()] } else { self.approval_lines() };
+        self.paint_lines(&lines, self.areas.code_words, buf);
     }
 
     fn code_title(&self) -> Line<'static> {
@@ -259,18 +260,26 @@ impl App {
         if area.area() == 0 || before.is_empty() {
             return;
         }
-        let role = if self.focus == Focus::Ask { Role::Focus } else { Role::Border };
-        let rule = "─".repeat(usize::from(area.width));
-        buf.set_stringn(area.x, area.y, rule, usize::from(area.width), self.theme.style(role));
-        let mut rest = Rect { y: area.y + 1, height: area.height - 1, ..area };
-        let used = self.paint_lines(&before, rest, buf);
-        rest = Rect { y: rest.y + used, height: rest.height - used, ..rest };
-        if let Some(Asking::Rebuild { lines, .. }) = &self.asking {
-            let rows = rest.height.saturating_sub(super::status::rows_of(&behind, area.width));
-            lines.draw(Rect { height: rows, ..rest }, buf, self.theme);
-            rest = Rect { y: rest.y + rows, height: rest.height - rows, ..rest };
+        let rows = |lines: &[Line<'static>]| super::status::rows_of(lines, area.width);
+        let mut rest = area;
+        if rows(&before) + rows(&behind) < area.height {
+            let role = if self.focus == Focus::Ask { Role::Focus } else { Role::Border };
+            let rule = "─".repeat(usize::from(area.width));
+            buf.set_stringn(area.x, area.y, rule, usize::from(area.width), self.theme.style(role));
+            rest = Rect { y: area.y + 1, height: area.height - 1, ..area };
         }
-        self.paint_lines(&behind, rest, buf);
+        // Where there is no room for all of it, the keys stay.
+        let keys = rows(&behind).min(rest.height);
+        let [rest, keys] = Layout::vertical([Constraint::Fill(1), Constraint::Length(keys)]).areas(rest);
+        let used = self.paint_lines(&before, rest, buf);
+        if rows(&before) > used && rest.area() > 0 {
+            let end = (rest.right() - 1, rest.bottom() - 1);
+            buf[end].set_symbol("…").set_style(self.theme.style(Role::Warning));
+        }
+        if let Some(Asking::Rebuild { lines, .. }) = &self.asking {
+            lines.draw(Rect { y: rest.y + used, height: rest.height - used, ..rest }, buf, self.theme);
+        }
+        self.paint_lines(&behind, keys, buf);
     }
 
     // ---- bottom ------------------------------------------------------------------------------------------------------

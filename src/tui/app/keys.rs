@@ -36,6 +36,8 @@ impl App {
             return;
         }
         if always == Some(Act::Cancel) {
+            // An answer that was not given yet is taken back with the draft.
+            self.give_back();
             return self.cancel(again.is_some_and(|until| self.now < until));
         }
         if self.editing.is_some() {

@@ -245,6 +245,9 @@ impl App {
         let Some(editing) = self.editing.take() else { return };
         let text = editing.editor.text();
         self.edited(text, editing.purpose);
+        if matches!(self.asking, Some(Asking::Approval)) && self.story.waiting().is_some() {
+            self.pose_back();
+        }
     }
 
     fn edited(&mut self, text: String, purpose: EditFor) {

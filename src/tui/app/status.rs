@@ -11,7 +11,7 @@ use crate::core::event::{Failure, Terms};
 use crate::core::policy::{Hold, Limit, Network};
 use crate::core::render::BYTES_PER_TOKEN;
 use crate::tui::keys::{Act, Scope};
-use crate::tui::story::Activity;
+use crate::tui::story::{Activity, Attempt};
 use crate::tui::theme::Role;
 use crate::tui::wrap;
 
@@ -60,9 +60,14 @@ impl App {
             return vec![Line::from(spans)];
         }
         let (Some(Asking::Approval), Some(waiting)) = (&self.asking, self.story.waiting()) else { return Vec::new() };
-        let mut lines = vec![self.terms_line(&waiting.proposal.terms, waiting.proposal.asked_seconds)];
-        lines.extend(self.unseen_line());
-        if self.focus != Focus::Pane(Pane::Code) {
+        let mut lines = self.covered_lines(waiting);
+        let here = self.focus == Focus::Pane(Pane::Code);
+        if here && !self.is_answerable() {
+            // Keys that do nothing yet are not offered.
+            lines.push(Line::from(self.span(Role::Warning, "code waits for you")));
+            return lines;
+        }
+        if !here {
             let how = if self.composer.is_empty() { "" } else { ", your draft is kept" };
             let tab = self.keys.first_of(Scope::Always, Act::NextPane);
             lines.push(Line::from(vec![
@@ -87,6 +92,27 @@ impl App {
         }
         lines.push(Line::from(spans));
         lines
+    }
+
+    /// What an approval covers, and what of it is not seen.
+    fn covered_lines(&self, waiting: &Attempt) -> Vec<Line<'static>> {
+        let mut lines = vec![self.terms_line(&waiting.proposal.terms, waiting.proposal.asked_seconds)];
+        lines.extend(self.unseen_line());
+        lines
+    }
+
+    /// There is no room for what an approval covers, so that none can be given.
+    pub(super) fn is_cramped(&self) -> bool {
+        let (Some(Asking::Approval), Some(waiting), None) = (&self.asking, self.story.waiting(), &self.editing) else {
+            return false;
+        };
+        let room = self.areas.code_words;
+        rows_of(&self.covered_lines(waiting), room.width) > room.height
+    }
+
+    /// What stands there instead.
+    pub(super) fn cramped_line(&self) -> Line<'static> {
+        Line::from(self.span(Role::Warning, "too small to run it"))
     }
 
     fn terms_line(&self, terms: &Terms, asked: Option<u64>) -> Line<'static> {
@@ -204,7 +230,8 @@ impl App {
             ),
             Asking::Rebuild { count, .. } => (
                 vec![strong(format!(
-                    "The variables of this session are gone with its Python. Run its {count} accepted cells again?"
+                    "The variables of this session are gone with its Python. Run its {} again?",
+                    if *count == 1 { "accepted cell".to_string() } else { format!("{count} accepted cells") }
                 ))],
                 vec![(Scope::Confirm, Act::Yes, "run them again"), (Scope::Confirm, Act::No, "go on without")],
             ),
@@ -221,7 +248,7 @@ impl App {
                 vec![(Scope::Confirm, Act::Yes, "delete"), (Scope::Confirm, Act::No, "keep")],
             ),
         };
-        let keys = if self.focus == Focus::Ask {
+        let keys = if self.is_answerable() {
             let mut spans = Vec::new();
             for (scope, act, word) in acts {
                 if !spans.is_empty() {
@@ -232,10 +259,10 @@ impl App {
             }
             Line::from(spans)
         } else {
-            Line::from(vec![
-                self.span(Role::Key, self.keys.first_of(Scope::Always, Act::NextPane)),
-                Span::raw(" to answer"),
-            ])
+            // Keys that do nothing yet are not offered.
+            let tab = if self.focus == Focus::Ask { "" } else { self.keys.first_of(Scope::Always, Act::NextPane) };
+            let how = if self.focus == Focus::Ask { "" } else { " to answer" };
+            Line::from(vec![self.span(Role::Key, tab), Span::raw(how)])
         };
         (text, vec![keys])
     }
