@@ -199,7 +199,10 @@ impl Bench {
     /// What is to be done since this was asked last, but for the questions every screen begins with.
     pub fn actions(&mut self) -> Vec<Action> {
         let quiet = |action: &Action| {
-            matches!(action, Action::Send(Command::Ask(_, Question::History | Question::Remember(_) | Question::Blob(_))))
+            matches!(
+                action,
+                Action::Send(Command::Ask(_, Question::History | Question::Remember(_) | Question::Blob(_)))
+            )
         };
         std::mem::take(&mut self.actions).into_iter().filter(|action| !quiet(action)).collect()
     }
@@ -242,7 +245,8 @@ impl Bench {
             // A selector behind an emoji is a part of it.
             let hidden = row.chars().find(|c| is_hidden(*c) && !('\u{fe00}'..='\u{fe0f}').contains(c));
             assert_eq!(hidden, None, "{row:?}");
-            row.trim_end().to_string()
+            // Words that stay in one row are joined by spaces that are none for a wrap.
+            row.replace('\u{a0}', " ").trim_end().to_string()
         });
         rows.collect::<Vec<_>>().join("\n")
     }
@@ -268,7 +272,8 @@ impl Bench {
                     _ => runs.push((look, cell.symbol().to_string())),
                 }
             }
-            for (look, text) in runs.iter().filter(|(look, text)| !look.is_empty() && !text.trim().is_empty()) {
+            let says = |text: &str| text.contains(|c: char| !"│┃╭╮╰╯─━┏┓┗┛ ·".contains(c));
+            for (look, text) in runs.iter().filter(|(look, text)| !look.is_empty() && says(text)) {
                 out.push_str(&format!("{y:2} {look}: {}\n", text.trim()));
             }
         }

@@ -9,6 +9,7 @@ use sandscript::tui::theme::ThemeName;
 
 use super::bench::{Bench, Start};
 use super::recorded::{RIGHT, WRONG, session, until};
+use super::scenes::moment;
 use super::tape::{Tape, info, subprocess};
 
 const SIZES: [(u16, u16); 3] = [(120, 40), (80, 24), (40, 12)];
@@ -23,12 +24,6 @@ fn sizes(make: impl Fn(Start) -> Bench) -> String {
 /// A live session up to the `nth` record of a type, after the quiet a question needs.
 fn at(name: &str, kind: &str, nth: usize) -> String {
     sizes(|start| moment(start, name, kind, nth))
-}
-
-fn moment(start: Start, name: &str, kind: &str, nth: usize) -> Bench {
-    let mut bench = Bench::live(start, &until(&session(name), kind, nth));
-    bench.advance(400);
-    bench
 }
 
 fn proposing(start: Start, code: &str) -> Bench {
@@ -305,7 +300,11 @@ fn replaying(start: Start, name: &str, kind: &str, nth: usize) -> Bench {
         playing: false,
         speed: 2.0,
         marks: marks.into(),
-        warnings: if name == "crashed" { vec!["the log ends in the middle of a line".to_string()].into() } else { [].into() },
+        warnings: if name == "crashed" {
+            vec!["the log ends in the middle of a line".to_string()].into()
+        } else {
+            [].into()
+        },
     }));
     bench
 }
@@ -325,7 +324,13 @@ fn rows() -> Vec<SessionRow> {
     };
     vec![
         row("20261130-200512-a1b2c3", "Which region grew most?", Some(TurnStatus::Answered), false, 48_000),
-        row("20261129-101500-d4e5f6", "Clean the table up, and \u{202e}then tell me what is odd about it and why it is", None, true, 3_400_000),
+        row(
+            "20261129-101500-d4e5f6",
+            "Clean the table up, and \u{202e}then tell me what is odd about it and why it is",
+            None,
+            true,
+            3_400_000,
+        ),
         row("20261128-090000-071829", "Draw the growth.", Some(TurnStatus::Failed), false, 900),
     ]
 }
@@ -345,7 +350,9 @@ fn an_approval_in_colours() {
 
 #[test]
 fn a_screen_that_was_resized_is_drawn_as_one_that_began_so() {
-    for (name, kind, nth) in [("repaired", "code_proposed", 2), ("long-output", "turn_ended", 1), ("hostile", "run_finished", 1)] {
+    for (name, kind, nth) in
+        [("repaired", "code_proposed", 2), ("long-output", "turn_ended", 1), ("hostile", "run_finished", 1)]
+    {
         let mut bench = moment(Start::default(), name, kind, nth);
         for (columns, rows) in [(1, 1), (80, 24), (300, 5), (40, 12), (0, 0), (80, 24)] {
             bench.resize(columns, rows);

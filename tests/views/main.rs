@@ -4,5 +4,7 @@
 
 mod bench;
 mod drawn;
+mod keys;
 mod recorded;
+mod scenes;
 mod tape;

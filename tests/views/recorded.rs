@@ -50,7 +50,10 @@ fn repaired() -> Vec<Record> {
     tape.fails(TRACEBACK);
     tape.reply("The column is called `region`, in small letters.", RIGHT);
     tape.approve(None).starts();
-    tape.prints(StreamName::Stdout, "region\nNorth    12.5\nWest      7.25\nSouth     3.1\nName: growth, dtype: float64\n");
+    tape.prints(
+        StreamName::Stdout,
+        "region\nNorth    12.5\nWest      7.25\nSouth     3.1\nName: growth, dtype: float64\n",
+    );
     let text = |rows: &[[&str; 4]]| rows.iter().map(|row| row.map(String::from).to_vec()).collect();
     tape.shows(ResultBundle {
         last: true,
@@ -92,7 +95,10 @@ fn long_output() -> Vec<Record> {
     tape.approve(None).starts();
     for row in 1..=300 {
         let colour = 31 + row % 6;
-        tape.prints(StreamName::Stdout, &format!("row {row:3}  \u{1b}[{colour}mregion {}\u{1b}[0m  growth {}\n", row % 7, row * 3));
+        tape.prints(
+            StreamName::Stdout,
+            &format!("row {row:3}  \u{1b}[{colour}mregion {}\u{1b}[0m  growth {}\n", row % 7, row * 3),
+        );
         if row % 100 == 0 {
             tape.prints(StreamName::Stderr, &format!("UserWarning: row {row} has no month\n"));
         }
@@ -202,7 +208,8 @@ fn hostile() -> Vec<Record> {
     let zalgo = format!("Z{}", "\u{0301}\u{0489}".repeat(200));
     let all = |word: &str| format!("{word} {escape} {bidi} {zalgo} \u{200b}\u{feff}\u{e0041}\0\u{85}end");
     let mut from = subprocess();
-    for field in [&mut from.id, &mut from.model, &mut from.executor, &mut from.tier, &mut from.folder, &mut from.python] {
+    for field in [&mut from.id, &mut from.model, &mut from.executor, &mut from.tier, &mut from.folder, &mut from.python]
+    {
         *field = all(&format!("{field} "));
     }
     let mut tape = Tape::began(from);
@@ -248,7 +255,9 @@ fn hostile() -> Vec<Record> {
 /// The program was killed while code ran; the file ends in the middle of a line.
 fn crashed_tape() -> Tape {
     let mut tape = Tape::began(info());
-    tape.say("Read the file.").reply("", "import pandas as pd\ndf = pd.read_csv(\"sales.csv\")\nprint(len(df))\n").runs("120\n");
+    tape.say("Read the file.")
+        .reply("", "import pandas as pd\ndf = pd.read_csv(\"sales.csv\")\nprint(len(df))\n")
+        .runs("120\n");
     tape.reply("It has 120 rows.", "");
     tape.say("Now sum it up.").reply("I add up.", "print(df[\"growth\"].sum())\n").approve(None).starts();
     tape.prints(StreamName::Stdout, "adding up…\n");

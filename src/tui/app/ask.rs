@@ -63,6 +63,8 @@ impl App {
         self.settled = true;
         if self.composer.is_empty() && self.overlay.is_none() && self.editing.is_none() {
             self.focus = self.target();
+            // What is asked about is seen.
+            self.zoomed.take_if(|pane| self.focus == Focus::Pane(Pane::Code) && *pane != Pane::Code);
         }
     }
 
@@ -171,15 +173,16 @@ impl App {
 
     fn answer_approval(&mut self, act: Act) {
         match act {
+            Act::Run | Act::RunAll if self.code.pinned.take().is_some() => {
+                self.say("now it shows the code that waits: read it, then answer");
+            }
+            Act::Run if self.areas.code_text.area() == 0 => self.say("the window is too small to show the code"),
             Act::Run => self.approve("user"),
             Act::Edit => self.edit_proposal(),
             Act::External => self.edit_outside(),
             Act::Reject => {
-                self.overlay = Some(Overlay::Line(Line::new(
-                    "Reason for the model to try again (empty: the turn ends)",
-                    "",
-                    Purpose::Reject,
-                )));
+                let title = "Why not? (empty: the turn ends)";
+                self.overlay = Some(Overlay::Line(Line::new(title, "", Purpose::Reject)));
             }
             Act::Limit => {
                 let now = self.story.waiting().map(|a| a.proposal.terms.timeout_seconds).unwrap_or_default();

@@ -233,9 +233,11 @@ impl App {
                 (Scope::Picker, "In a list"),
             ]
         };
+        // Narrow screens need the columns for the words.
+        let column = if self.areas.whole.width < super::areas::MEDIUM_WIDE { 6 } else { 16 };
         let row = |keys: &str, help: &str| {
             ratatui::text::Line::from(vec![
-                ratatui::text::Span::styled(format!("  {keys:<16}"), theme.style(Role::Key)),
+                ratatui::text::Span::styled(format!("  {keys:<column$}"), theme.style(Role::Key)),
                 ratatui::text::Span::raw(format!(" {help}")),
             ])
         };
@@ -346,7 +348,7 @@ impl App {
             Act::Diff => self.show_diff(),
             Act::NextItem => {
                 if !self.output().next_item(true) {
-                    self.say("there is no table or figure in this output");
+                    self.say("there is no further table or figure in this output");
                 }
                 self.focus = Focus::Pane(Pane::Output);
             }

@@ -137,6 +137,11 @@ impl Picker {
         }
     }
 
+    /// Rows an entry takes: a second one only where there is something to say in it.
+    pub(super) fn rows_of_item(&self) -> usize {
+        if self.items.iter().any(|item| !item.detail.as_str().is_empty()) { 2 } else { 1 }
+    }
+
     pub(super) fn layout(&mut self, rows: usize) {
         self.chosen = self.chosen.min(self.found().count().saturating_sub(1));
         self.top = self.top.clamp((self.chosen + 1).saturating_sub(rows.max(1)), self.chosen);

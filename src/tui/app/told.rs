@@ -52,6 +52,9 @@ impl App {
                 if self.position.is_none() && !position.warnings.is_empty() {
                     self.say(position.warnings.join(" · "));
                 }
+                if position.at >= position.total {
+                    self.story.cut_off();
+                }
                 self.position = Some(position);
             }
             Update::Reply(id, answer) => {
@@ -105,9 +108,8 @@ impl App {
                 }
             }
             Event::TurnEnded { status, .. } => self.turn_ended(*status),
-            Event::RunFinished(_) if self.story.stalled => {
+            Event::RunFinished(_) if self.story.stalled.is_some() => {
                 self.pose(Asking::Approval);
-                self.say("the sandbox was not available · y tries again · Esc ends the turn");
             }
             _ => {}
         }
