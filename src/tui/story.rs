@@ -1,7 +1,6 @@
 //! What happened, as the screen tells it: the chat, and every attempt of every step with its output. Folded from the records
 //! alone, so that a replay shows what was seen live, and seeking is folding again.
 
-use crate::core::command::Update;
 use crate::core::event::{
     Channel, Event, Failure, How, ModelFailureKind, NoteKind, Outcome, Proposal, Record, RunFinished, Terms,
     TurnStatus, Usage,
@@ -416,20 +415,5 @@ fn became(finished: &RunFinished) -> (String, Role) {
         Outcome::Cancelled => ("interrupted".into(), Role::Text),
         Outcome::SetupFailed { .. } => ("could not start".into(), Role::Bad),
         Outcome::BackendLost { .. } => ("the sandbox was lost".into(), Role::Bad),
-    }
-}
-
-/// The records of an update.
-pub fn records(update: &Update) -> &[std::sync::Arc<Record>] {
-    match update {
-        Update::Records(records) => records,
-        Update::Reset
-        | Update::Starting(_)
-        | Update::Unsandboxed { .. }
-        | Update::StartFailed { .. }
-        | Update::AskRebuild { .. }
-        | Update::Position(_)
-        | Update::Reply(..)
-        | Update::Ended => &[],
     }
 }

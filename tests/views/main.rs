@@ -4,6 +4,8 @@
 
 mod bench;
 mod drawn;
+mod driven;
+mod guard;
 mod keys;
 mod recorded;
 mod scenes;

@@ -24,7 +24,8 @@ impl Session {
         if self.undecided { &self.accepted } else { &[] }
     }
 
-    pub(super) fn is_rebuilding(&self) -> bool {
+    /// Whether earlier cells run again; nothing else is taken meanwhile.
+    pub fn is_rebuilding(&self) -> bool {
         self.rebuild.is_some()
     }
 

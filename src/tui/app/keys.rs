@@ -152,6 +152,10 @@ impl App {
         if self.zoomed.take().is_some() {
             return;
         }
+        if matches!(self.asking, Some(Asking::RunAll)) {
+            self.give_back();
+            return self.pose(Asking::Approval);
+        }
         if self.is_busy() {
             self.withdraw();
             self.say("stopping");
@@ -186,7 +190,7 @@ impl App {
         self.quit_again = Some(self.now + QUIT);
     }
 
-    fn pose_again(&mut self) {
+    pub(super) fn pose_again(&mut self) {
         if self.story.waiting().is_some() {
             self.pose(Asking::Approval);
         } else {

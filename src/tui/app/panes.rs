@@ -260,7 +260,9 @@ impl App {
         match purpose {
             EditFor::Proposal(call) => {
                 if self.story.waiting().is_none_or(|a| a.proposal.call != call) {
-                    return self.say("what was proposed is not waiting any more; your text was not run");
+                    self.pose_again();
+                    self.copy(text);
+                    return self.say("not run: other code waits; your text is in the clipboard");
                 }
                 self.code.edits += 1;
                 self.code.error = None;
