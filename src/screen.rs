@@ -149,7 +149,6 @@ impl Stage<'_> {
         let is_replay = matches!(show, Show::Replay(..));
         let pick = matches!(show, Show::Pick);
         let may_fork = matches!(&show, Show::Replay(path, _) if is_kept(path, self.places));
-        let is_resume = matches!(show, Show::Resume(_));
         let is_new = matches!(show, Show::New(_));
         let prompt = if let Show::New(prompt) = &show { prompt.clone() } else { None };
         let session = match &show {
@@ -173,7 +172,6 @@ impl Stage<'_> {
             keys: self.keys.clone(),
             replay: is_replay,
             may_fork,
-            resume: is_resume,
             pick,
             prompt,
             highlighter,

@@ -210,7 +210,7 @@ impl Person {
             loop {
                 while self.waiting.is_empty() {
                     match self.updates.recv().await.expect("more records") {
-                        Update::Records(records) => self.waiting.extend(records),
+                        Update::Records(records) | Update::Past(records) => self.waiting.extend(records),
                         other => self.told.push(other),
                     }
                 }
@@ -229,7 +229,7 @@ impl Person {
         let reading = async {
             loop {
                 match self.updates.recv().await.expect("an update") {
-                    Update::Records(records) => self.waiting.extend(records),
+                    Update::Records(records) | Update::Past(records) => self.waiting.extend(records),
                     other => return other,
                 }
             }

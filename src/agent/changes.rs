@@ -33,7 +33,7 @@ impl Agent {
         }
         let records: Vec<Arc<Record>> = history.into_iter().map(Arc::new).collect();
         for batch in records.chunks(HISTORY_BATCH) {
-            let _ = self.updates.send(Update::Records(batch.to_vec())).await;
+            let _ = self.updates.send(Update::Past(batch.to_vec())).await;
         }
     }
 

@@ -195,6 +195,8 @@ pub struct SessionRow {
 pub enum Update {
     /// Facts, in order.
     Records(Vec<Arc<Record>>),
+    /// Facts of an earlier part of a session that goes on, in order: they are shown, and nothing is done about them.
+    Past(Vec<Arc<Record>>),
     /// Forget all facts; the session is told again from its start.
     Reset,
     /// What takes time before the session can begin.

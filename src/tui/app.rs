@@ -100,8 +100,6 @@ pub struct Begin {
     pub replay: bool,
     /// It lies among the sessions that are kept here, so that one can go on from it.
     pub may_fork: bool,
-    /// The session is an earlier one: what it was is told first.
-    pub resume: bool,
     /// The list of sessions comes first.
     pub pick: bool,
     /// The first question.
@@ -159,8 +157,6 @@ pub struct App {
     now: Instant,
     ended: bool,
     unsandboxed: bool,
-    /// What is told happened before the session was continued.
-    past: bool,
 }
 
 impl App {
@@ -206,7 +202,6 @@ impl App {
             now,
             ended: false,
             unsandboxed: false,
-            past: begin.resume,
         };
         app.offer_words();
         if begin.pick {

@@ -1,9 +1,9 @@
 //! What happened, as the screen tells it: the chat, and every attempt of every step with its output. Folded from the records
 //! alone, so that a replay shows what was seen live, and seeking is folding again.
 
-use crate::core::command::Update;
 use crate::core::event::{
-    Channel, Event, How, ModelFailureKind, NoteKind, Outcome, Proposal, Record, RunFinished, Terms, TurnStatus, Usage,
+    Channel, Event, Failure, How, ModelFailureKind, NoteKind, Outcome, Proposal, Record, RunFinished, Terms,
+    TurnStatus, Usage,
 };
 use crate::core::session::Session;
 
@@ -116,8 +116,8 @@ pub struct Story {
     pub question: String,
     /// How the last turn ended; nothing while one is under way.
     pub ended: Option<TurnStatus>,
-    /// The sandbox could not run what was approved; it waits to be approved once more.
-    pub stalled: bool,
+    /// Why the sandbox could not run what was approved; it waits to be approved once more.
+    pub stalled: Option<Failure>,
     running: Option<usize>,
 }
 
@@ -136,7 +136,7 @@ impl Default for Story {
             now_ms: 0,
             question: String::new(),
             ended: None,
-            stalled: false,
+            stalled: None,
             running: None,
         }
     }
@@ -249,7 +249,7 @@ impl Story {
                 }
             }
             Event::CodeApproved { edited, .. } => {
-                self.stalled = false;
+                self.stalled = None;
                 if let Some(attempt) = self.attempts.last_mut() {
                     attempt.edited.clone_from(edited);
                     attempt.verdict = Verdict::Approved;
@@ -257,7 +257,7 @@ impl Story {
                 self.activity = Activity::Sandbox(self.now_ms);
             }
             Event::CodeRejected { reason, .. } => {
-                self.stalled = false;
+                self.stalled = None;
                 self.settle(Verdict::Rejected);
                 self.chat.push(Entry::rejected(reason.as_deref()));
                 self.activity = if reason.is_some() { Activity::Model(self.now_ms) } else { Activity::Idle };
@@ -285,7 +285,7 @@ impl Story {
             Event::TurnEnded { status, answer, unrepaired } => {
                 self.settle(Verdict::NotRun);
                 self.live_code.clear();
-                self.stalled = false;
+                self.stalled = None;
                 self.ended = Some(*status);
                 self.activity = Activity::Idle;
                 self.progress.clear();
@@ -313,13 +313,24 @@ impl Story {
 
     /// What waited or ran does so no more.
     fn settle(&mut self, verdict: Verdict) {
-        self.running = None;
+        self.cut_off();
         if let Some(attempt) = self.attempts.last_mut() {
             match attempt.verdict {
                 Verdict::Waits | Verdict::Approved | Verdict::Runs => attempt.verdict = verdict,
                 Verdict::Rejected | Verdict::NotRun | Verdict::Good | Verdict::Bad(_) => {}
             }
         }
+    }
+
+    /// The records end, or go on elsewhere, while code ran: nobody saw how that ended.
+    pub fn cut_off(&mut self) {
+        let Some(at) = self.running.take() else { return };
+        if let Some(run) = self.attempts.get_mut(at) {
+            run.output.cut_off();
+            run.verdict = Verdict::NotRun;
+            self.chat.step_became(at, "interrupted by a crash".into(), Role::Bad);
+        }
+        self.activity = Activity::Idle;
     }
 
     fn proposed(&mut self, proposal: &Proposal) {
@@ -363,21 +374,33 @@ impl Story {
     }
 
     fn run_finished(&mut self, finished: &RunFinished) {
-        let stalled = matches!(finished.outcome, Outcome::SetupFailed { .. } | Outcome::BackendLost { .. });
+        let stalled = match &finished.outcome {
+            Outcome::SetupFailed { failure, .. } | Outcome::BackendLost { failure, .. } => Some(failure),
+            Outcome::Exited { .. }
+            | Outcome::Signaled { .. }
+            | Outcome::TimeLimit
+            | Outcome::CpuLimit
+            | Outcome::MemoryLimit
+            | Outcome::OutputLimit
+            | Outcome::Cancelled => None,
+        };
         // One that could not begin has no `run_started`.
         let at = self.running.take().or_else(|| self.attempts.len().checked_sub(1));
         if let Some(run) = at.and_then(|at| self.attempts.get_mut(at)) {
             run.output.finish(finished);
             run.verdict = match &finished.outcome {
-                _ if stalled => Verdict::Waits,
+                _ if stalled.is_some() => Verdict::Waits,
                 outcome if outcome.is_success() => Verdict::Good,
                 outcome => Verdict::Bad(outcome.clone()),
             };
             let (text, role) = became(finished);
             self.chat.step_became(at.unwrap_or_default(), text, role);
         }
-        self.stalled = stalled && self.session.proposal().is_some();
-        self.activity = match (self.stalled, self.session.in_turn()) {
+        if let Some(failure) = stalled {
+            self.chat.push(Entry::failure(failure));
+        }
+        self.stalled = stalled.filter(|_| self.session.proposal().is_some()).cloned();
+        self.activity = match (self.stalled.is_some(), self.session.in_turn()) {
             (true, _) => Activity::Approval,
             (false, true) => Activity::Model(self.now_ms),
             (false, false) => Activity::Idle,
@@ -399,20 +422,5 @@ fn became(finished: &RunFinished) -> (String, Role) {
         Outcome::Cancelled => ("interrupted".into(), Role::Text),
         Outcome::SetupFailed { .. } => ("could not start".into(), Role::Bad),
         Outcome::BackendLost { .. } => ("the sandbox was lost".into(), Role::Bad),
-    }
-}
-
-/// The records of an update.
-pub fn records(update: &Update) -> &[std::sync::Arc<Record>] {
-    match update {
-        Update::Records(records) => records,
-        Update::Reset
-        | Update::Starting(_)
-        | Update::Unsandboxed { .. }
-        | Update::StartFailed { .. }
-        | Update::AskRebuild { .. }
-        | Update::Position(_)
-        | Update::Reply(..)
-        | Update::Ended => &[],
     }
 }

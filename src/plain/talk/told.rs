@@ -33,6 +33,7 @@ impl Talk {
                     self.record(record);
                 }
             }
+            Update::Past(records) => records.iter().for_each(|record| self.record(record)),
             Update::Starting(text) => {
                 self.waiting.begin(&text, now);
                 self.say(&format!("· {}\n", Clean::line(&text)));

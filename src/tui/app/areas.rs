@@ -11,7 +11,7 @@ const WIDE: u16 = 100;
 const TALL: u16 = 20;
 
 /// From this size on the chat and one other pane are seen.
-const MEDIUM_WIDE: u16 = 60;
+pub(super) const MEDIUM_WIDE: u16 = 60;
 const MEDIUM_TALL: u16 = 18;
 
 /// Where things are.
@@ -127,6 +127,10 @@ impl App {
         if let Some(pane) = self.zoomed {
             return Self::place(areas, pane, panes);
         }
+        if medium && self.is_welcome() {
+            areas.chat = panes;
+            return;
+        }
         if medium {
             let below = self.lower_pane();
             let chat = if self.focus == Focus::Pane(below) { 35 } else { 45 };
@@ -156,7 +160,7 @@ impl App {
                     Pane::Code
                 }
                 Activity::Approval => Pane::Code,
-                Activity::Idle if self.story.attempts.is_empty() => Pane::Code,
+                Activity::Idle if !self.has_output() => Pane::Code,
                 Activity::Idle
                 | Activity::Model(_)
                 | Activity::Writing { .. }
@@ -171,6 +175,11 @@ impl App {
         self.story.live_code.is_empty() && self.story.attempts.last().is_some_and(|a| a.output.is_finished())
     }
 
+    /// The last attempt ran, so that there is more to read than its code.
+    fn has_output(&self) -> bool {
+        self.story.attempts.last().is_some_and(|a| a.began_ms.is_some() || a.output.is_finished())
+    }
+
     /// The pane that is seen where there is room for one.
     pub(super) fn single_pane(&self) -> Pane {
         match self.focus {
@@ -181,6 +190,12 @@ impl App {
                 Activity::Idle | Activity::Model(_) | Activity::Writing { .. } | Activity::Sandbox(_) => Pane::Chat,
             },
         }
+    }
+
+    /// Nothing happened yet that there would be something to show of.
+    pub(super) fn is_welcome(&self) -> bool {
+        let panes_wanted = self.editing.is_some() || matches!(self.focus, Focus::Pane(Pane::Code | Pane::Output));
+        self.story.chat.is_empty() && self.story.attempts.is_empty() && !self.replay && !panes_wanted
     }
 
     /// Prepares what is in sight.
@@ -229,7 +244,9 @@ impl App {
         match &mut self.overlay {
             Some(Overlay::Lines { lines, .. }) => lines.layout(inner.width, inner.height),
             Some(Overlay::Pager(pager)) => pager.layout(inner.width, inner.height, self.theme),
-            Some(Overlay::Picker(picker)) => picker.layout(usize::from(inner.height.saturating_sub(2) / 2)),
+            Some(Overlay::Picker(picker)) => {
+                picker.layout(usize::from(inner.height.saturating_sub(1)) / picker.rows_of_item());
+            }
             Some(Overlay::Line(_)) | None => {}
         }
     }

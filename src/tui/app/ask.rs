@@ -72,9 +72,8 @@ impl App {
         self.settled = true;
         if self.composer.is_empty() && self.overlay.is_none() && self.editing.is_none() {
             self.focus = self.target();
-            if let Focus::Pane(pane) = self.focus {
-                self.zoomed.take_if(|zoomed| *zoomed != pane);
-            }
+            // What is asked about is seen.
+            self.zoomed.take_if(|pane| self.focus == Focus::Pane(Pane::Code) && *pane != Pane::Code);
         }
     }
 
@@ -191,26 +190,25 @@ impl App {
 
     fn answer_approval(&mut self, act: Act) {
         match act {
-            Act::Run if self.code.pinned.take().is_some() => {
-                // What is approved is what is shown.
-                self.say("this is the attempt that would run; read it first");
+            Act::Run | Act::RunAll if self.code.pinned.take().is_some() => {
+                self.say("now it shows the code that waits: read it, then answer");
             }
             // What is not seen is not approved.
-            Act::Run if self.is_cramped() => {}
+            Act::Run if self.is_cramped() => self.say("the window is too small to show what would run"),
             Act::Run => self.approve("user"),
             Act::Edit => self.edit_proposal(),
             Act::External => self.edit_outside(),
             Act::Reject => {
-                self.overlay = Some(Overlay::Line(Line::new(
-                    "Reason for the model to try again (empty: the turn ends)",
-                    "",
-                    Purpose::Reject,
-                )));
+                let Some(waiting) = self.story.waiting() else { return };
+                let title = "Why not? (empty: the turn ends)";
+                let purpose = Purpose::Reject(waiting.proposal.call.clone());
+                self.overlay = Some(Overlay::Line(Line::new(title, "", purpose)));
             }
             Act::Limit => {
-                let now = self.story.waiting().map(|a| a.proposal.terms.timeout_seconds).unwrap_or_default();
-                let title = "Time limit of this run, seconds";
-                self.overlay = Some(Overlay::Line(Line::new(title, &now.to_string(), Purpose::Limit)));
+                let Some(waiting) = self.story.waiting() else { return };
+                let Proposal { call, terms, .. } = waiting.proposal.clone();
+                let (title, now) = ("Time limit of this run, seconds", terms.timeout_seconds.to_string());
+                self.overlay = Some(Overlay::Line(Line::new(title, &now, Purpose::Limit(call))));
             }
             Act::RunAll if self.may_run_all() => self.pose(Asking::RunAll),
             Act::RunAll => self.say("only where files and network are held: this executor does not isolate"),
@@ -235,17 +233,30 @@ impl App {
         self.send(Command::Approve { step, attempt, call, edited, by: by.into(), terms });
     }
 
-    pub(super) fn reject(&mut self, reason: Option<String>) {
-        let Some(waiting) = self.story.waiting() else { return };
-        let Proposal { step, attempt, call, .. } = waiting.proposal.clone();
+    /// What waits, if it is the code of this call: something typed for one piece says nothing about another.
+    fn waiting_for(&mut self, call: &str) -> Option<Proposal> {
+        let waiting = self.story.waiting().map(|attempt| &attempt.proposal).filter(|p| p.call == call).cloned();
+        if waiting.is_none() {
+            self.say("other code waits now, or none: nothing was decided");
+        }
+        waiting
+    }
+
+    pub(super) fn reject(&mut self, call: &str, reason: Option<String>) {
+        let Some(Proposal { step, attempt, call, .. }) = self.waiting_for(call) else {
+            if let Some(reason) = reason {
+                // It may be wanted for the other.
+                self.composer.paste(&reason);
+            }
+            return;
+        };
         self.withdraw();
         self.focus = Focus::Text;
         self.send(Command::Reject { step, attempt, call, reason });
     }
 
-    pub(super) fn limit(&mut self, typed: &str) {
-        let Some(waiting) = self.story.waiting() else { return };
-        let Proposal { step, attempt, call, .. } = waiting.proposal.clone();
+    pub(super) fn limit(&mut self, call: &str, typed: &str) {
+        let Some(Proposal { step, attempt, call, .. }) = self.waiting_for(call) else { return };
         match typed.trim().parse() {
             Ok(timeout_seconds @ 1..=MAX_SECONDS) => {
                 self.send(Command::Amend { step, attempt, call, timeout_seconds });

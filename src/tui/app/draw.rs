@@ -13,6 +13,7 @@ use super::{App, Focus, PANES, Pane};
 use crate::core::clean::Clean;
 use crate::core::command::{Mark, Position as Place};
 use crate::tui::keys::{Act, Scope};
+use crate::tui::output::RunOutput;
 use crate::tui::story::Verdict;
 use crate::tui::theme::Role;
 use crate::tui::wrap;
@@ -93,43 +94,70 @@ impl App {
             return;
         }
         let mut title = vec![self.name("Chat")];
-        let below = self.story.chat.new_below();
-        if below > 0 {
-            title.push(Span::styled(format!(" · {below} new below ↓"), self.theme.style(Role::Warning)));
-        } else if !self.story.chat.follows() {
-            title.push(Span::styled(" · more below ↓", self.theme.style(Role::Dim)));
-        }
+        title.extend(self.chat_state());
         self.border(area, self.title(title), self.has_keys(Pane::Chat), buf);
         let inner = self.areas.inner(Pane::Chat);
         self.story.chat.draw(inner, buf, self.theme);
-        if self.story.chat.is_empty() && !self.replay {
+        if self.is_welcome() {
             self.paint_welcome(inner, buf);
         }
     }
 
-    /// What somebody sees who comes for the first time.
+    /// Where the person reads in the chat.
+    fn chat_state(&self) -> Option<Span<'static>> {
+        let below = self.story.chat.new_below();
+        if below > 0 {
+            return Some(Span::styled(format!(" · {below} new below ↓"), self.theme.style(Role::Warning)));
+        }
+        let reads = !self.story.chat.follows();
+        reads.then(|| Span::styled(" · more below ↓", self.theme.style(Role::Dim)))
+    }
+
+    /// What somebody sees who comes for the first time: below the remarks that are there, and in fewer words where there
+    /// is no room for all of them.
     fn paint_welcome(&self, area: Rect, buf: &mut Buffer) {
-        let key = |key: &'static str, text: &'static str| {
-            Line::from(vec![Span::styled(format!("  {key:<9}"), self.theme.style(Role::Key)), Span::raw(text)])
-        };
-        let lines = [
-            Line::styled("sandscript", self.theme.style(Role::Title)),
-            Line::raw("Ask a question about the data in this folder."),
-            Line::raw("A language model writes Python; you read it, edit it if you like,"),
-            Line::raw("and nothing runs before you say so."),
-            Line::default(),
-            key("Enter", "ask"),
-            key("@", "name a file"),
-            key("/", "commands, such as /run, /model, /sessions"),
-            key("?", "all keys"),
-            key("Ctrl-D", "quit"),
+        let used = self.story.chat.rows_in_sight(area.height);
+        let room = area.height - used;
+        let quit = self.keys.first_of(Scope::Always, Act::Quit);
+        let acts = [
+            ("Enter", "ask", "ask"),
+            ("@", "file", "name a file"),
+            ("/", "commands", "commands, such as /run, /model, /sessions"),
+            ("?", "keys", "all keys"),
+            (quit, "quit", "quit"),
         ];
-        let rows: Vec<Line<'static>> =
-            lines.iter().flat_map(|line| wrap::wrap(line, usize::from(area.width).max(1))).collect();
-        let top = area.y + area.height.saturating_sub(rows.len() as u16) / 3;
-        // Remarks may stand at the top already.
-        for (row, y) in rows.iter().zip(top.max(area.y + 4.min(area.height))..area.bottom()) {
-            buf.set_line(area.x + u16::from(area.width > 60), y, row, area.width);
+        let key = |text: String| Span::styled(text, self.theme.style(Role::Key));
+        let dot = || Span::styled(" · ", self.theme.style(Role::Dim));
+        let name = Line::styled("sandscript", self.theme.style(Role::Title));
+        let words = |text: &'static str| Line::raw(text);
+        let mut keys_line = Line::default();
+        for (at, (name, word, _)) in acts.iter().enumerate() {
+            keys_line.spans.extend((at > 0).then(dot));
+            keys_line.spans.extend([key((*name).to_string()), Span::raw(format!("\u{a0}{word}"))]);
+        }
+        let mut long = vec![
+            name.clone(),
+            words("Ask a question about the data in this folder."),
+            words(
+                "A language model writes Python; you read it, edit it if you like, and nothing runs before you say so.",
+            ),
+            Line::default(),
+        ];
+        let row = |(name, _, words): &(&str, &str, &str)| {
+            Line::from(vec![key(format!("  {name:<9}")), Span::raw((*words).to_string())])
+        };
+        long.extend(acts.iter().map(row));
+        let short = vec![name, words("Ask about the data here; nothing runs before you say so."), keys_line.clone()];
+        let wrapped = |lines: &[Line<'static>]| -> Vec<Line<'static>> {
+            lines.iter().flat_map(|line| wrap::wrap(line, usize::from(area.width).max(1))).collect()
+        };
+        let fits = |rows: &Vec<Line<'static>>| rows.len() <= usize::from(room);
+        let rows = [&long, &short].map(|lines| wrapped(lines)).into_iter().find(fits);
+        let rows = rows.unwrap_or_else(|| wrapped(&[keys_line]));
+        let spare = room.saturating_sub(rows.len() as u16);
+        let top = area.y + used + (spare / 3).max(u16::from(used > 0).min(spare));
+        for (row, y) in rows.iter().zip(top..area.bottom()) {
+            buf.set_line(area.x, y, row, area.width);
         }
     }
 
@@ -144,27 +172,51 @@ impl App {
         match &self.editing {
             Some(editing) => editing.editor.draw(text, buf, self.theme),
             None if self.code.view.raw().is_empty() => {
-                let words = "code appears here; /run writes code of your own";
-                buf.set_stringn(text.x, text.y, words, usize::from(text.width), self.theme.style(Role::Dim));
+                self.paint_words("code appears here; /run writes code of your own", text, buf);
             }
             None => self.code.view.draw(text, buf, self.theme),
         }
-        let lines = if self.is_cramped() { vec![self.cramped_line()] } else { self.approval_lines() };
-        self.paint_lines(&lines, self.areas.code_words, buf);
+        if self.is_cramped() {
+            self.paint_lines(&[self.cramped_line()], self.areas.code_words, buf);
+        } else {
+            self.paint_approval(self.areas.code_words, buf);
+        }
+    }
+
+    /// A few words where there is nothing else.
+    fn paint_words(&self, words: &str, area: Rect, buf: &mut Buffer) {
+        if area.area() > 0 {
+            buf.set_stringn(area.x, area.y, words, usize::from(area.width), self.theme.style(Role::Dim));
+        }
+    }
+
+    /// What stands below the code. The keys, its last line, are there however much is said before them.
+    fn paint_approval(&self, area: Rect, buf: &mut Buffer) {
+        let mut lines = self.approval_lines();
+        let keys = lines.pop().into_iter().collect::<Vec<_>>();
+        let last = super::status::rows_of(&keys, area.width).min(area.height);
+        let [said, keys_area] = Layout::vertical([Constraint::Fill(1), Constraint::Length(last)]).areas(area);
+        self.paint_lines(&lines, said, buf);
+        self.paint_lines(&keys, keys_area, buf);
     }
 
     fn code_title(&self) -> Line<'static> {
         let mut spans = vec![self.name("Code")];
+        spans.extend(self.code_state());
+        self.title(spans)
+    }
+
+    /// Which step and attempts, and whose code it is.
+    fn code_state(&self) -> Vec<Span<'static>> {
+        let mut spans = Vec::new();
         let dim = self.theme.style(Role::Dim);
         if self.editing.is_some() {
-            spans.push(Span::styled(" · editing", self.theme.style(Role::Warning)));
-            return self.title(spans);
+            return vec![Span::styled(" · editing", self.theme.style(Role::Warning))];
         }
         if !self.story.live_code.is_empty() && self.code.pinned.is_none() {
-            spans.push(Span::styled(" · being written", dim));
-            return self.title(spans);
+            return vec![Span::styled(" · being written", dim)];
         }
-        let Some(at) = self.shown() else { return self.title(spans) };
+        let Some(at) = self.shown() else { return spans };
         let step = self.story.attempts[at].proposal.step;
         spans.push(Span::raw(format!(" · step {step}")));
         let attempts = self.story.attempts.iter().enumerate().filter(|(_, a)| a.proposal.step == step);
@@ -182,7 +234,7 @@ impl App {
             spans.push(Span::styled(format!("{number} {sign}"), self.theme.style(role)));
         }
         spans.push(Span::styled(self.code_origin(at), self.theme.style(Role::Warning)));
-        self.title(spans)
+        spans
     }
 
     fn paint_output(&self, buf: &mut Buffer) {
@@ -190,11 +242,26 @@ impl App {
         if area.area() == 0 {
             return;
         }
-        let output = match self.shown().and_then(|at| self.story.attempts.get(at)) {
-            Some(attempt) => &attempt.output,
-            None => &self.no_output,
-        };
         let mut spans = vec![self.name("Output")];
+        spans.extend(self.output_state());
+        self.border(area, self.title(spans), self.has_keys(Pane::Output), buf);
+        let inner = self.areas.inner(Pane::Output);
+        let output = self.shown_output();
+        match output.is_finished() {
+            true if output.is_empty() => self.paint_words("it printed nothing", inner, buf),
+            false if output.is_empty() => self.paint_words("what the code prints appears here", inner, buf),
+            true | false => output.draw(inner, buf, self.theme, &self.figures),
+        }
+    }
+
+    fn shown_output(&self) -> &RunOutput {
+        self.shown().and_then(|at| self.story.attempts.get(at)).map_or(&self.no_output, |attempt| &attempt.output)
+    }
+
+    /// How the run ended or how long it goes on, and where the person reads.
+    fn output_state(&self) -> Vec<Span<'static>> {
+        let output = self.shown_output();
+        let mut spans = Vec::new();
         for (text, role) in output.title(self.now_ms()) {
             spans.push(Span::styled(" · ", self.theme.style(Role::Dim)));
             spans.push(Span::styled(text, self.theme.style(role)));
@@ -203,8 +270,7 @@ impl App {
         if below > 0 {
             spans.push(Span::styled(format!(" · {below} new below ↓"), self.theme.style(Role::Warning)));
         }
-        self.border(area, self.title(spans), self.has_keys(Pane::Output), buf);
-        output.draw(self.areas.inner(Pane::Output), buf, self.theme, &self.figures);
+        spans
     }
 
     fn paint_tabs(&self, area: Rect, buf: &mut Buffer) {
@@ -221,7 +287,20 @@ impl App {
             };
             spans.push(Span::styled(format!(" {name} "), tab_style(pane == shown, self.theme)));
         }
-        buf.set_line(area.x, area.y, &Line::from(spans), area.width);
+        // What is the title of a pane elsewhere.
+        let mut state: Vec<Span<'static>> = match shown {
+            Pane::Chat => self.chat_state().into_iter().collect(),
+            Pane::Code => self.code_state(),
+            Pane::Output => self.output_state(),
+        };
+        if !self.queue.is_empty() && self.session_id().is_some() {
+            state.push(Span::raw(format!(" · {} queued", self.queue.len())));
+        }
+        if let Some(first) = state.first_mut() {
+            first.content = first.content.trim_start_matches([' ', '·']).to_string().into();
+        }
+        spans.extend(state);
+        buf.set_line(area.x, area.y, &cut_short(&Line::from(spans), usize::from(area.width)), area.width);
     }
 
     fn paint_text(&self, buf: &mut Buffer) {
@@ -285,7 +364,10 @@ impl App {
     // ---- bottom ------------------------------------------------------------------------------------------------------
 
     fn paint_status(&self, area: Rect, buf: &mut Buffer) {
-        let (mut parts, right) = self.status_parts();
+        if area.area() == 0 {
+            return;
+        }
+        let (mut parts, right) = self.status_parts(area.width);
         let room = usize::from(area.width).saturating_sub(right.width() + 3);
         let width = |parts: &[(u8, Span<'static>)]| {
             parts.iter().map(|(_, s)| s.width()).sum::<usize>() + 3 * parts.len().saturating_sub(1)
@@ -304,29 +386,26 @@ impl App {
             }
             spans.push(span);
         }
-        let left = wrap::cut(&Line::from(spans), 0, room + 1);
+        let left = cut_short(&Line::from(spans), room + 1);
         buf.set_line(area.x, area.y, &left, area.width);
         let x = area.right().saturating_sub(right.width() as u16 + 1).max(area.x);
         buf.set_line(x, area.y, &right, area.width);
     }
 
     fn paint_transport(&self, area: Rect, buf: &mut Buffer) {
-        let Some(place) = &self.position else {
-            buf.set_stringn(
-                area.x,
-                area.y,
-                "reading the recording…",
-                usize::from(area.width),
-                self.theme.style(Role::Dim),
-            );
+        let Some(place) = &self.position else { return self.paint_words("reading the recording…", area, buf) };
+        if area.area() == 0 {
             return;
-        };
+        }
         let sign = if place.playing { "▶" } else { "‖" };
         let speed = if place.speed == 1.0 { String::new() } else { format!(" ×{}", place.speed) };
         let mark = place.marks.iter().filter(|(at, _)| *at < place.at).count();
         let head = format!("{sign} {} / {}{speed} ", clock(place.at_ms), clock(place.end_ms));
-        let tail = format!(" {}/{} · mark {mark}/{}", place.at, place.total, place.marks.len());
         let width = usize::from(area.width);
+        let mut tail = format!(" {}/{}", place.at, place.total);
+        if width >= usize::from(super::areas::MEDIUM_WIDE) {
+            tail.push_str(&format!(" · mark {mark}/{}", place.marks.len()));
+        }
         let room = width.saturating_sub(wrap::width(&head) + wrap::width(&tail));
         buf.set_stringn(area.x, area.y, &head, width, self.theme.style(Role::Strong));
         let x = area.x + wrap::width(&head) as u16;
@@ -386,7 +465,7 @@ impl App {
             }
             Overlay::Picker(picker) => self.paint_picker(picker, area, buf, &boxed),
             Overlay::Line(typed) => {
-                boxed(typed.title.clone(), "Enter · Esc back").render(area, buf);
+                boxed(typed.title.clone(), "Enter done · Esc back").render(area, buf);
                 let (text, _) = typed_view(typed, inner.width);
                 buf.set_stringn(inner.x, inner.y, text, usize::from(inner.width), self.theme.style(Role::Text));
             }
@@ -400,35 +479,34 @@ impl App {
         buf: &mut Buffer,
         boxed: &dyn Fn(String, &str) -> Block<'static>,
     ) {
-        let (title, acts): (_, &[(Act, &str)]) = match picker.kind {
-            Kind::Sessions => (
-                "Sessions",
-                &[(Act::Choose, "continue"), (Act::Replay, "replay"), (Act::Rename, "rename"), (Act::Delete, "delete")],
-            ),
-            Kind::Models => ("Models", &[(Act::Choose, "choose, also a name that is typed")]),
+        let title = match picker.kind {
+            Kind::Sessions => "Sessions",
+            Kind::Models => "Models",
         };
-        let mut foot: Vec<String> =
-            acts.iter().map(|(act, word)| format!("{} {word}", self.keys.first_of(Scope::Picker, *act))).collect();
-        foot.push(format!("{} close", self.keys.first_of(Scope::Always, Act::Stop)));
+        let foot = self.picker_foot(picker.kind, area.width);
         let found = picker.found().count();
         let count = if picker.filter.is_empty() {
             format!("{title} · {found}")
         } else {
             format!("{title} · {found} of {}", picker.items.len())
         };
-        boxed(count, &foot.join(" · ")).render(area, buf);
+        boxed(count, &foot).render(area, buf);
         let inner = inside(area);
+        if inner.area() == 0 {
+            return;
+        }
         let width = usize::from(inner.width);
         let filter = Clean::line(&picker.filter);
         buf.set_stringn(inner.x, inner.y, format!("/ {filter}"), width, self.theme.style(Role::Strong));
         if found == 0 {
             let words = if picker.loading { "looking…" } else { "nothing found" };
-            buf.set_stringn(inner.x, inner.y + 1.min(inner.height), words, width, self.theme.style(Role::Dim));
+            self.paint_words(words, Rect { y: inner.y + 1, height: inner.height - 1, ..inner }, buf);
             return;
         }
+        let rows = picker.rows_of_item() as u16;
         let mut y = inner.y + 1;
         for (at, item) in picker.found().enumerate().skip(picker.top) {
-            if y + 1 >= inner.bottom() {
+            if y + rows > inner.bottom() {
                 break;
             }
             let chosen = at == picker.chosen;
@@ -436,19 +514,48 @@ impl App {
             let role = if chosen { Role::Strong } else { Role::Text };
             buf.set_stringn(inner.x, y, sign, width, self.theme.style(Role::Key));
             buf.set_stringn(inner.x + 2, y, item.text.as_str(), width.saturating_sub(2), self.theme.style(role));
-            buf.set_stringn(
-                inner.x + 2,
-                y + 1,
-                item.detail.as_str(),
-                width.saturating_sub(2),
-                self.theme.style(Role::Dim),
-            );
+            if rows > 1 {
+                let detail = item.detail.as_str();
+                buf.set_stringn(inner.x + 2, y + 1, detail, width.saturating_sub(2), self.theme.style(Role::Dim));
+            }
             if chosen && self.theme.has_colour() {
                 buf.set_style(Rect::new(inner.x, y, inner.width, 1), self.theme.style(Role::Focus));
             }
-            y += 2;
+            y += rows;
         }
     }
+
+    /// What the keys do in a list, in as many words as there is room for.
+    fn picker_foot(&self, kind: Kind, width: u16) -> String {
+        let (acts, more): (&[(Act, &str)], &str) = match kind {
+            Kind::Sessions => (
+                &[(Act::Choose, "continue"), (Act::Replay, "replay"), (Act::Rename, "rename"), (Act::Delete, "delete")],
+                "",
+            ),
+            Kind::Models => (&[(Act::Choose, "choose")], " · type another name"),
+        };
+        let key = |act| self.keys.first_of(Scope::Picker, act);
+        let close = self.keys.first_of(Scope::Always, Act::Stop);
+        let foot = |dot: &str| {
+            let words = acts.iter().map(|(act, word)| format!("{} {word}", key(*act))).collect::<Vec<_>>();
+            format!("{}{more}{dot}{close} close", words.join(dot))
+        };
+        let room = usize::from(width.saturating_sub(4));
+        let long = foot(" · ");
+        let forms = [long.clone(), long.replace(" close", ""), foot(" ").replace("Ctrl-", "^").replace(" close", "")];
+        let last = forms[2].clone();
+        forms.into_iter().find(|form| wrap::width(form) <= room).unwrap_or(last)
+    }
+}
+
+/// A line of at most so many columns; one that is cut ends with a sign.
+fn cut_short(line: &Line<'static>, width: usize) -> Line<'static> {
+    if wrap::line_width(line) <= width {
+        return line.clone();
+    }
+    let mut line = wrap::cut(line, 0, width.saturating_sub(1));
+    line.spans.push(Span::raw(if width > 0 { "…" } else { "" }));
+    line
 }
 
 /// What is seen of a typed line, and the column of the cursor in it.

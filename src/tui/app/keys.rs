@@ -160,6 +160,10 @@ impl App {
         if self.zoomed.take().is_some() {
             return;
         }
+        if matches!(self.asking, Some(Asking::RunAll)) {
+            self.give_back();
+            return self.pose(Asking::Approval);
+        }
         if self.is_busy() {
             self.withdraw();
             self.say("stopping");
@@ -194,7 +198,7 @@ impl App {
         self.quit_again = Some(self.now + QUIT);
     }
 
-    fn pose_again(&mut self) {
+    pub(super) fn pose_again(&mut self) {
         if self.story.waiting().is_some() {
             self.pose(Asking::Approval);
         } else {
@@ -241,9 +245,11 @@ impl App {
                 (Scope::Picker, "In a list"),
             ]
         };
+        // Narrow screens need the columns for the words.
+        let column = if self.areas.whole.width < super::areas::MEDIUM_WIDE { 6 } else { 16 };
         let row = |keys: &str, help: &str| {
             ratatui::text::Line::from(vec![
-                ratatui::text::Span::styled(format!("  {keys:<16}"), theme.style(Role::Key)),
+                ratatui::text::Span::styled(format!("  {keys:<column$}"), theme.style(Role::Key)),
                 ratatui::text::Span::raw(format!(" {help}")),
             ])
         };
@@ -354,7 +360,7 @@ impl App {
             Act::Diff => self.show_diff(),
             Act::NextItem => {
                 if !self.output().next_item(true) {
-                    self.say("there is no table or figure in this output");
+                    self.say("there is no further table or figure in this output");
                 }
                 self.focus = Focus::Pane(Pane::Output);
             }

@@ -33,10 +33,10 @@ pub(super) enum Overlay {
 /// What a typed line is for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Purpose {
-    /// Why the code is rejected.
-    Reject,
-    /// A time limit.
-    Limit,
+    /// Why the code of this call is rejected.
+    Reject(String),
+    /// A time limit for the code of this call.
+    Limit(String),
     /// What to look for in a pane.
     Search(Pane),
     /// The same in what lies over the panes, which is kept here meanwhile.
@@ -135,6 +135,11 @@ impl Picker {
             }
             _ => {}
         }
+    }
+
+    /// Rows an entry takes: a second one only where there is something to say in it.
+    pub(super) fn rows_of_item(&self) -> usize {
+        if self.items.iter().any(|item| !item.detail.as_str().is_empty()) { 2 } else { 1 }
     }
 
     pub(super) fn layout(&mut self, rows: usize) {
@@ -289,15 +294,15 @@ impl App {
             }
             Purpose::SearchOver => self.overlay = line.under.map(|under| *under),
             Purpose::Search(pane) => self.search(pane, None),
-            Purpose::Reject | Purpose::Limit => {}
+            Purpose::Reject(_) | Purpose::Limit(_) => {}
         }
     }
 
     fn line_typed(&mut self, mut line: Line) {
         let text = line.text();
         match line.purpose {
-            Purpose::Reject => self.reject((!text.trim().is_empty()).then_some(text)),
-            Purpose::Limit => self.limit(&text),
+            Purpose::Reject(call) => self.reject(&call, (!text.trim().is_empty()).then_some(text)),
+            Purpose::Limit(call) => self.limit(&call, &text),
             Purpose::Search(pane) => {
                 self.search(pane, Some(&text).filter(|t| !t.is_empty()).map(String::as_str));
                 self.next_match(pane, true);

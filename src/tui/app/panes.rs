@@ -101,7 +101,9 @@ impl App {
             return;
         }
         let source = self.code_source();
-        let changed = source != self.code.source;
+        // What an attempt holds is another text once it ran as the person edited it.
+        let other_text = source != Source::Live && self.source_text(&source) != self.code.view.raw();
+        let changed = source != self.code.source || other_text;
         if changed {
             let code = self.source_text(&source).to_string();
             let mut view = CodeView::new(&code);
@@ -187,6 +189,13 @@ impl App {
         self.code.pinned = (to < last).then_some(to);
     }
 
+    /// There is something to compare the shown code with.
+    pub(super) fn has_changes(&self) -> bool {
+        self.shown().is_some_and(|at| {
+            self.story.before(at).is_some() || self.attempt_text(at) != self.story.attempts[at].proposal.code
+        })
+    }
+
     /// What changed: the person's edit against the model's text, else against the attempt before.
     pub(super) fn show_diff(&mut self) {
         let Some(at) = self.shown() else { return };
@@ -254,7 +263,9 @@ impl App {
         match purpose {
             EditFor::Proposal(call) => {
                 if self.story.waiting().is_none_or(|a| a.proposal.call != call) {
-                    return self.say("what was proposed is not waiting any more; your text was not run");
+                    self.pose_again();
+                    self.copy(text);
+                    return self.say("not run: other code waits; your text is in the clipboard");
                 }
                 self.code.edits += 1;
                 self.code.error = None;
@@ -314,7 +325,11 @@ impl App {
             self.say(format!("your text does not compile: line {line}: {message}"));
         }
         self.code.error.clone_from(&error);
+        let line = error.as_ref().map(|(line, _)| *line);
         self.code.view.set_error(error);
+        if let Some(line) = line {
+            self.code.view.show_line(line);
+        }
     }
 
     /// What was proposed is decided: the person's text for it was used or is gone.

@@ -26,11 +26,11 @@ impl App {
         Span::styled(text.into(), self.theme.style(role))
     }
 
-    /// `y run · e edit`: the keys of a scope that have one.
-    fn key_words(&self, scope: Scope, acts: &[(Act, &str)]) -> Vec<Span<'static>> {
+    /// `y run · e edit`: the keys that there are. A row never ends between a key and its words.
+    fn key_words(&self, acts: &[(Scope, Act, &str)]) -> Vec<Span<'static>> {
         let mut spans = Vec::new();
-        for (act, word) in acts {
-            let key = self.keys.first_of(scope, *act);
+        for (scope, act, word) in acts {
+            let key = self.keys.first_of(*scope, *act);
             if key.is_empty() {
                 continue;
             }
@@ -38,14 +38,14 @@ impl App {
                 spans.push(self.span(Role::Dim, DOT));
             }
             spans.push(self.span(Role::Key, key));
-            spans.push(Span::raw(beside(word)));
+            spans.push(Span::raw(together(&format!(" {word}"))));
         }
         spans
     }
 
     // ---- an approval -------------------------------------------------------------------------------------------------
 
-    /// What stands below the code: what an approval covers, what is not seen, and the keys.
+    /// What stands below the code: what an approval covers, what is not seen, and the keys in the last line.
     pub(super) fn approval_lines(&self) -> Vec<Line<'static>> {
         if let Some(editing) = &self.editing {
             let (line, column) = editing.editor.place();
@@ -54,13 +54,19 @@ impl App {
                 EditFor::Own(_) => "done, then you are asked",
             };
             let keys = [(Act::Leave, back), (Act::Reset, "model's text"), (Act::Diff, "changes")];
-            let mut spans = self.key_words(Scope::Editor, &keys);
+            let mut spans = self.key_words(&keys.map(|(act, word)| (Scope::Editor, act, word)));
             let changed = if editing.editor.is_changed() { "edited" } else { "not edited" };
-            spans.push(self.span(Role::Dim, format!("{DOT}{changed}{DOT}line {line}, column {column}")));
+            let place = together(&format!("line {line}, column {column}"));
+            spans.push(self.span(Role::Dim, format!("{DOT}{}{DOT}{place}", together(changed))));
             return vec![Line::from(spans)];
         }
         let (Some(Asking::Approval), Some(waiting)) = (&self.asking, self.story.waiting()) else { return Vec::new() };
-        let mut lines = self.covered_lines(waiting);
+        let mut lines = vec![self.terms_line(&waiting.proposal.terms, waiting.proposal.asked_seconds)];
+        if let Some(failure) = &self.story.stalled {
+            let hint = if failure.hint.is_empty() { String::new() } else { format!("{DOT}hint: {}", failure.hint) };
+            lines.push(Line::from(self.span(Role::Bad, few(&format!("{failure}{hint}"), FAILURE_WORDS))));
+        }
+        lines.extend(self.unseen_line());
         let here = self.focus == Focus::Pane(Pane::Code);
         if here && !self.is_answerable() {
             // Keys that do nothing yet are not offered.
@@ -78,19 +84,23 @@ impl App {
             ]));
             return lines;
         }
-        let run = if self.story.stalled { "try again" } else { "run" };
-        let mut acts = vec![(Act::Run, run), (Act::Edit, "edit"), (Act::External, "$EDITOR"), (Act::Reject, "reject")];
-        if self.may_run_all() {
-            acts.push((Act::RunAll, "run all"));
+        let run = if self.story.stalled.is_some() { "try again" } else { "run" };
+        let mut acts = vec![(Scope::Approval, Act::Run, run)];
+        if self.code.pinned.is_some() {
+            acts = vec![(Scope::Pane, Act::NextAttempt, "to the code that waits")];
         }
-        acts.push((Act::Limit, "time limit"));
-        let mut spans = self.key_words(Scope::Approval, &acts);
-        for (scope, act, word) in [(Scope::Pane, Act::Diff, "changes"), (Scope::Always, Act::Stop, "end the turn")] {
-            spans.push(self.span(Role::Dim, DOT));
-            spans.push(self.span(Role::Key, self.keys.first_of(scope, act)));
-            spans.push(Span::raw(beside(word)));
+        acts.push((Scope::Approval, Act::Edit, "edit"));
+        acts.push((Scope::Approval, Act::External, "$EDITOR"));
+        acts.push((Scope::Approval, Act::Reject, "reject"));
+        if self.may_run_all() && self.code.pinned.is_none() {
+            acts.push((Scope::Approval, Act::RunAll, "run all"));
         }
-        lines.push(Line::from(spans));
+        acts.push((Scope::Approval, Act::Limit, "time limit"));
+        if self.has_changes() {
+            acts.push((Scope::Pane, Act::Diff, "changes"));
+        }
+        acts.push((Scope::Always, Act::Stop, "end the turn"));
+        lines.push(Line::from(self.key_words(&acts)));
         lines
     }
 
@@ -107,7 +117,9 @@ impl App {
             return false;
         };
         let room = self.areas.code_words;
-        rows_of(&self.covered_lines(waiting), room.width) > room.height
+        let said = rows_of(&self.covered_lines(waiting), room.width);
+        // The keys take the last row at least.
+        said >= room.height || self.areas.code_text.area() == 0
     }
 
     /// What stands there instead.
@@ -118,8 +130,8 @@ impl App {
     fn terms_line(&self, terms: &Terms, asked: Option<u64>) -> Line<'static> {
         let capabilities = self.story.session.info().map(|info| &info.capabilities);
         let hold = |limit| capabilities.map_or(Hold::No, |c| c.hold(limit));
-        let tier = if terms.tier == "-" { String::new() } else { format!(" {}", Clean::line(&terms.tier)) };
-        let mut spans = vec![Span::raw(format!("in {}{tier}", Clean::line(&terms.executor)))];
+        let tier = if terms.tier == "-" { String::new() } else { format!(" {}", few(&terms.tier, NAME)) };
+        let mut spans = vec![Span::raw(format!("in {}{tier}", few(&terms.executor, NAME)))];
         let dot = || self.span(Role::Dim, DOT);
         spans.push(dot());
         spans.push(match hold(Limit::HostFiles) {
@@ -139,8 +151,8 @@ impl App {
         spans.push(dot());
         let default = self.story.session.info().map_or(terms.timeout_seconds, |i| i.policy.timeout_seconds);
         let limit = match asked {
-            Some(asked) => format!("{} s (it asked for {asked} s)", terms.timeout_seconds),
-            None => format!("{} s", terms.timeout_seconds),
+            Some(asked) => format!("{}\u{a0}s (it asked for {asked}\u{a0}s)", terms.timeout_seconds),
+            None => format!("{}\u{a0}s", terms.timeout_seconds),
         };
         spans.push(if terms.timeout_seconds == default && asked.is_none() {
             Span::raw(limit)
@@ -169,10 +181,10 @@ impl App {
             parts.push(many(hidden.invisible_chars, invisible, "invisible characters, shown by name"));
         }
         if self.shown() != self.story.attempts.len().checked_sub(1) {
-            parts.push("this is an older attempt, not the one that would run".into());
+            parts.push("this is an older attempt, not the one that waits".into());
         }
         if let Some((line, message)) = &self.code.error {
-            parts.push(format!("does not compile: line {line}: {}", Clean::line(message)));
+            parts.push(format!("does not compile: line {line}: {}", few(message, FAILURE_WORDS)));
         }
         (!parts.is_empty()).then(|| Line::from(self.span(Role::Warning, parts.join(DOT))))
     }
@@ -214,10 +226,8 @@ impl App {
                 let mut lines = vec![strong(
                     "Nothing here isolates code from your files: it would run with all your rights.".into(),
                 )];
-                lines.push(Line::raw(format!("{}.", Clean::line(&reason.to_string()))));
-                lines.push(Line::raw(
-                    "Each piece is shown, and runs only if you say so. Go on like that in this session?",
-                ));
+                lines.extend(failure(reason).into_iter().map(|line| line.style(Style::new())));
+                lines.push(Line::raw("Go on without? Each piece is asked."));
                 (lines, vec![(Scope::Confirm, Act::Yes, "go on"), (Scope::Confirm, Act::No, "quit")])
             }
             Asking::StartFailed(reason) => (
@@ -228,13 +238,20 @@ impl App {
                     (Scope::Confirm, Act::No, "quit"),
                 ],
             ),
-            Asking::Rebuild { count, .. } => (
-                vec![strong(format!(
-                    "The variables of this session are gone with its Python. Run its {} again?",
-                    if *count == 1 { "accepted cell".to_string() } else { format!("{count} accepted cells") }
-                ))],
-                vec![(Scope::Confirm, Act::Yes, "run them again"), (Scope::Confirm, Act::No, "go on without")],
-            ),
+            Asking::Rebuild { count, lines } => {
+                let mut acts =
+                    vec![(Scope::Confirm, Act::Yes, "run them again"), (Scope::Confirm, Act::No, "go on without")];
+                if lines.visible().len() < lines.len() {
+                    acts.push((Scope::Pane, Act::Down, "the rest of them"));
+                }
+                let cells = if *count == 1 { "1 accepted cell".into() } else { format!("{count} accepted cells") };
+                (
+                    vec![strong(format!(
+                        "The variables are gone with the Python of this session. Run its {cells} again?"
+                    ))],
+                    acts,
+                )
+            }
             Asking::RunAll => (
                 vec![strong(
                     "Run everything the model writes in this session without asking? \
@@ -248,22 +265,14 @@ impl App {
                 vec![(Scope::Confirm, Act::Yes, "delete"), (Scope::Confirm, Act::No, "keep")],
             ),
         };
-        let keys = if self.is_answerable() {
-            let mut spans = Vec::new();
-            for (scope, act, word) in acts {
-                if !spans.is_empty() {
-                    spans.push(self.span(Role::Dim, DOT));
-                }
-                spans.push(self.span(Role::Key, self.keys.first_of(scope, act)));
-                spans.push(Span::raw(beside(word)));
-            }
-            Line::from(spans)
-        } else {
+        let keys = Line::from(if self.is_answerable() {
+            self.key_words(&acts)
+        } else if self.focus == Focus::Ask {
             // Keys that do nothing yet are not offered.
-            let tab = if self.focus == Focus::Ask { "" } else { self.keys.first_of(Scope::Always, Act::NextPane) };
-            let how = if self.focus == Focus::Ask { "" } else { " to answer" };
-            Line::from(vec![self.span(Role::Key, tab), Span::raw(how)])
-        };
+            Vec::new()
+        } else {
+            self.key_words(&[(Scope::Always, Act::NextPane, "to answer")])
+        });
         (text, vec![keys])
     }
 
@@ -323,17 +332,18 @@ impl App {
                 Some((format!("{}, {:.0} s", Clean::line(what), seconds(since)), Role::Text))
             }
             Activity::Run { since_ms, limit_s } => {
-                Some((format!("running {:.1} s of {limit_s} s", seconds(since_ms)), Role::Text))
+                Some((format!("running {:.1} of {limit_s} s", seconds(since_ms)), Role::Text))
             }
         }
     }
 
     /// Parts of the line at the bottom, the most important first, and what stands at its right end.
-    pub(super) fn status_parts(&self) -> (Vec<(u8, Span<'static>)>, Line<'static>) {
+    pub(super) fn status_parts(&self, width: u16) -> (Vec<(u8, Span<'static>)>, Line<'static>) {
         let mut parts = Vec::new();
         if let Some((text, _)) = &self.remark {
             parts.push((0, self.span(Role::Strong, Clean::line(text).into_string())));
-            return (parts, self.ways_out());
+            // A remark passes; meanwhile it needs the room.
+            return (parts, self.ways_out(0));
         }
         if let Some(info) = self.story.session.info() {
             parts.push((3, Span::raw(Clean::line(&info.model).into_string())));
@@ -362,45 +372,71 @@ impl App {
             let role = if used * 10 > u64::from(info.window) * 8 { Role::Warning } else { Role::Text };
             parts.push((4, self.span(role, format!("{}/{} tokens", short(used), short(info.window.into())))));
         }
-        (parts, self.ways_out())
+        (parts, self.ways_out(width))
     }
 
-    /// How to stop, and how to leave.
-    fn ways_out(&self) -> Line<'static> {
-        let mut spans = Vec::new();
-        let mut add = |key: &str, word: &str| {
-            if !spans.is_empty() {
-                spans.push(self.span(Role::Dim, DOT));
-            }
-            spans.push(self.span(Role::Key, key));
-            spans.push(Span::raw(format!(" {word}")));
-        };
+    /// How to stop, and how to leave; in a replay, as far as there is room, how to go through it.
+    fn ways_out(&self, width: u16) -> Line<'static> {
+        let mut acts: Vec<(Scope, Act, &str)> = Vec::new();
         if self.is_busy() {
-            add(self.keys.first_of(Scope::Always, Act::Stop), "stop");
+            acts.push((Scope::Always, Act::Stop, "stop"));
         }
         if self.replay {
-            let on_and_back = |on: Act, back: Act| {
-                let key = |act| self.keys.first_of(Scope::Replay, act);
-                format!("{} {}", key(back), key(on))
-            };
-            add(self.keys.first_of(Scope::Replay, Act::Play), "play");
-            add(&on_and_back(Act::StepOn, Act::StepBack), "step");
-            add(&on_and_back(Act::NextMark, Act::PreviousMark), "mark");
-            add(&on_and_back(Act::Faster, Act::Slower), "speed");
-            add(&on_and_back(Act::Last, Act::First), "ends");
-            add(self.keys.first_of(Scope::Replay, Act::Fork), "fork");
-            add(self.keys.first_of(Scope::Replay, Act::Quit), "quit");
+            acts.push((Scope::Replay, Act::Quit, "quit"));
         } else if self.session_id().is_none() || !self.is_busy() {
-            add(self.keys.first_of(Scope::Always, Act::Quit), "quit");
+            acts.push((Scope::Always, Act::Quit, "quit"));
         }
-        add("?", "help");
-        Line::from(spans)
+        let spans = |acts: &[(Scope, Act, &str)]| {
+            let mut spans = self.key_words(acts);
+            spans.push(self.span(Role::Dim, DOT));
+            spans.push(self.span(Role::Key, "?"));
+            spans.push(Span::raw(" help"));
+            Line::from(spans)
+        };
+        let moving = if self.replay { TRANSPORT } else { &[] };
+        let with = |count: usize| {
+            let moving = moving[..count].iter().map(|(act, word)| (Scope::Replay, *act, *word));
+            spans(&moving.chain(acts.iter().copied()).collect::<Vec<_>>())
+        };
+        let width = usize::from(width);
+        let fits = |line: &Line<'_>| line.width() + STATE.min(width / 4) <= width;
+        (1..=moving.len()).rev().map(with).find(fits).unwrap_or_else(|| spans(&acts))
     }
 }
 
-/// What a key does, so that no line ends between the two.
-fn beside(word: &str) -> String {
-    format!("\u{a0}{}", word.replace(' ', "\u{a0}"))
+/// How one goes through a replay, the most wanted first.
+const TRANSPORT: &[(Act, &str)] = &[
+    (Act::Play, "play"),
+    (Act::StepOn, "step"),
+    (Act::StepBack, "back"),
+    (Act::NextMark, "mark"),
+    (Act::PreviousMark, "mark before"),
+    (Act::Faster, "faster"),
+    (Act::Slower, "slower"),
+    (Act::Fork, "fork"),
+];
+
+/// Columns that are left to what goes on.
+const STATE: usize = 24;
+
+/// Longest name of an executor or its tier beside the keys of an approval, characters.
+const NAME: usize = 24;
+
+/// Longest message of a failure there, characters: the whole stands in the chat or beside its line.
+const FAILURE_WORDS: usize = 160;
+
+/// The first characters of a text in one line.
+fn few(text: &str, most: usize) -> String {
+    let line = Clean::line(text).into_string();
+    if line.chars().count() <= most {
+        return line;
+    }
+    line.chars().take(most).chain(['…']).collect()
+}
+
+/// A text that stays in one row.
+fn together(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
 }
 
 /// Rows that lines take when they are wrapped.

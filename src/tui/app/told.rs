@@ -14,12 +14,16 @@ impl App {
     pub(super) fn told(&mut self, update: Update) {
         match update {
             Update::Records(records) => {
-                // What was before is told in large pieces; it may hold such a record of an earlier break.
-                let resumed = matches!(records.as_slice(), [only] if matches!(only.event, Event::SessionResumed(_)));
-                self.past &= !resumed;
                 for record in &records {
                     self.record(record);
                 }
+            }
+            Update::Past(records) => {
+                for record in &records {
+                    self.story.fold(record);
+                }
+                self.heard = self.now;
+                self.offer_words();
             }
             Update::Reset => {
                 self.story = Story::default();
@@ -60,6 +64,9 @@ impl App {
                 if self.position.is_none() && !position.warnings.is_empty() {
                     self.say(position.warnings.join(" · "));
                 }
+                if position.at >= position.total {
+                    self.story.cut_off();
+                }
                 self.position = Some(position);
             }
             Update::Reply(id, answer) => {
@@ -79,10 +86,9 @@ impl App {
 
     fn record(&mut self, record: &Record) {
         let waited = self.story.waiting().map(|a| a.proposal.call.clone());
-        let rebuilt = self.story.session.is_rebuilding();
         self.story.fold(record);
         self.heard = self.now;
-        if self.replay || self.past {
+        if self.replay {
             return;
         }
         match &record.event {
@@ -103,6 +109,7 @@ impl App {
                 self.asking.take_if(|a| matches!(a, Asking::Failed));
             }
             Event::CodeProposed(proposal) => {
+                self.turn_began.get_or_insert(self.now);
                 self.forget_edit();
                 self.code.pinned = None;
                 if self.runs_by_itself(&proposal.terms.clone()) {
@@ -114,14 +121,26 @@ impl App {
                 }
             }
             Event::TurnEnded { status, .. } => self.turn_ended(*status),
-            // What was said meanwhile waits until it is clear which variables there are.
-            Event::RebuildDecided { .. } => self.next_in_queue(),
-            Event::RunFinished(_) if rebuilt => self.next_in_queue(),
-            Event::RunFinished(_) if self.story.stalled => {
+            Event::RunFinished(_) if self.story.stalled.is_some() => {
                 self.pose(Asking::Approval);
-                self.say("the sandbox was not available · y tries again · Esc ends the turn");
             }
-            _ => {}
+            // The last cell that ran again, or none does.
+            Event::RunFinished(_) | Event::RebuildDecided { .. } => self.next_in_queue(),
+            Event::ModelDelta { .. }
+            | Event::ModelReplied(_)
+            | Event::ModelFailed(_)
+            | Event::CodeApproved { .. }
+            | Event::TermsChanged { .. }
+            | Event::CodeRejected { .. }
+            | Event::RunStarted { .. }
+            | Event::RunOutput { .. }
+            | Event::RunResult { .. }
+            | Event::SandboxFailed { .. }
+            | Event::ArtifactSaved { .. }
+            | Event::ModelChanged { .. }
+            | Event::LimitsChanged { .. }
+            | Event::Note { .. }
+            | Event::SessionEnded { .. } => {}
         }
         let waits = self.story.waiting().map(|a| a.proposal.call.clone());
         if waits.is_none() && waited.is_some() && matches!(self.asking, Some(Asking::Approval)) {
@@ -135,7 +154,9 @@ impl App {
         if self.focus != Focus::Text && self.editing.is_none() && self.composer.is_empty() {
             self.focus = Focus::Text;
         }
-        if self.turn_began.take().is_some_and(|began| self.now - began >= LONG_TURN) {
+        // One that was cut off in an earlier part of the session is over already.
+        let Some(began) = self.turn_began.take() else { return self.next_in_queue() };
+        if self.now - began >= LONG_TURN {
             self.notify("sandscript: the turn is over");
         }
         match status {
@@ -148,8 +169,8 @@ impl App {
                 // What was to come next may not fit any more: it is given back.
                 let queued: Vec<String> = self.queue.drain(..).collect();
                 if !queued.is_empty() {
-                    let draft = self.composer.text();
-                    self.composer.set_text(&[queued.join("\n"), draft].join("\n"));
+                    let draft = Some(self.composer.text()).filter(|draft| !draft.is_empty());
+                    self.composer.set_text(&queued.into_iter().chain(draft).collect::<Vec<_>>().join("\n"));
                 }
                 if status == TurnStatus::Failed && self.story.session.repairable().is_some() {
                     self.pose(Asking::Failed);
@@ -167,9 +188,10 @@ impl App {
     /// Sends what waits, if nothing goes on.
     pub(super) fn next_in_queue(&mut self) {
         let free = self.session_id().is_some()
+            // A session that goes on is read first.
+            && self.starting.is_none()
             && !self.story.session.in_turn()
             && !self.is_busy()
-            && !self.past
             && self.story.session.rebuildable().is_empty()
             && !self.story.session.is_rebuilding()
             && !self.ended;

@@ -50,6 +50,8 @@ pub struct RunOutput {
     /// When it began, milliseconds of the session, and its time limit, seconds.
     begun: Option<(u64, u64)>,
     end: Option<End>,
+    /// It will never end: what ran it was gone.
+    is_cut_off: bool,
     /// The table or figure the keys act on.
     chosen: Option<usize>,
     /// That one has the whole pane.
@@ -118,6 +120,7 @@ impl RunOutput {
             hit: None,
             begun: None,
             end: None,
+            is_cut_off: false,
             chosen: None,
             zoomed: false,
             width: 0,
@@ -162,6 +165,12 @@ impl RunOutput {
         self.end = Some(End::new(finished));
     }
 
+    /// It never ended: what ran it was gone.
+    pub fn cut_off(&mut self) {
+        self.buffer.end_open_lines();
+        self.is_cut_off = true;
+    }
+
     /// Keeps little; for a run that is no longer the newest.
     pub fn compact(&mut self) {
         self.buffer.compact();
@@ -170,7 +179,7 @@ impl RunOutput {
 
     /// Whether the run ended.
     pub fn is_finished(&self) -> bool {
-        self.end.is_some()
+        self.end.is_some() || self.is_cut_off
     }
 
     /// Whether it printed and showed nothing.
