@@ -102,7 +102,7 @@ fn a_reason_goes_to_the_model_word_for_word_and_the_turn_goes_on() {
             Person::on(size, vec![Say::call("print('no')"), Say::call("print('yes')"), Say::text("Better.")]);
         person.asks("Go");
         person.answers("n");
-        person.sees("Reason");
+        person.sees("Why not?");
         person.pty.type_str(reason);
         person.sees("umn");
         person.enter();
@@ -124,7 +124,7 @@ fn a_rejection_without_a_reason_ends_the_turn() {
     let mut person = Person::with(vec![Say::call("print('no')"), Say::text("Next.")]);
     person.asks("Go");
     person.answers("n");
-    person.sees("Reason");
+    person.sees("Why not?");
     person.enter();
     person.wait_for_record("turn_ended", "rejected");
     person.sees("Ctrl-D quit");
@@ -140,9 +140,9 @@ fn escape_in_the_reason_goes_back_to_the_question() {
     let mut person = Person::with(vec![Say::call("print(1)"), Say::text("Noted.")]);
     person.asks("Go");
     person.answers("n");
-    person.sees("Reason");
+    person.sees("Why not?");
     person.press("esc");
-    person.sees_no("Reason");
+    person.sees_no("Why not?");
     person.answers("y");
     person.sees("Noted.");
 }

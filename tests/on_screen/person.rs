@@ -108,7 +108,7 @@ impl Person {
     #[track_caller]
     pub fn begins(&mut self) {
         // On small screens the rest of the line at the bottom is not shown.
-        self.sees("subprocess, not i");
+        self.sees("subprocess, not");
         self.sees("Ctrl-D quit");
     }
 
