@@ -238,17 +238,21 @@ impl App {
                     (Scope::Confirm, Act::No, "quit"),
                 ],
             ),
-            Asking::Rebuild { count, lines } => {
+            Asking::Rebuild { cells, lines, terms } => {
                 let mut acts =
                     vec![(Scope::Confirm, Act::Yes, "run them again"), (Scope::Confirm, Act::No, "go on without")];
                 if lines.visible().len() < lines.len() {
                     acts.push((Scope::Pane, Act::Down, "the rest of them"));
                 }
-                let cells = if *count == 1 { "1 accepted cell".into() } else { format!("{count} accepted cells") };
+                let count = cells.len();
+                let cells = if count == 1 { "1 accepted cell".into() } else { format!("{count} accepted cells") };
                 (
-                    vec![strong(format!(
-                        "The variables are gone with the Python of this session. Run its {cells} again?"
-                    ))],
+                    vec![
+                        strong(format!(
+                            "The variables are gone with the Python of this session. Run its {cells} again?"
+                        )),
+                        self.terms_line(terms, None),
+                    ],
                     acts,
                 )
             }
@@ -260,7 +264,7 @@ impl App {
                 )],
                 vec![(Scope::Confirm, Act::Yes, "yes, run all"), (Scope::Confirm, Act::No, "no, ask me")],
             ),
-            Asking::Delete(id) => (
+            Asking::Delete { id, .. } => (
                 vec![strong(format!("Delete session {}? It cannot be had back.", Clean::line(id)))],
                 vec![(Scope::Confirm, Act::Yes, "delete"), (Scope::Confirm, Act::No, "keep")],
             ),
@@ -368,8 +372,8 @@ impl App {
             parts.push((1, self.span(Role::Warning, "runs all")));
         }
         if let (Some(usage), Some(info)) = (self.story.usage, self.story.session.info()) {
-            let used = usage.prompt + usage.completion;
-            let role = if used * 10 > u64::from(info.window) * 8 { Role::Warning } else { Role::Text };
+            let used = usage.prompt.saturating_add(usage.completion);
+            let role = if used / 8 > u64::from(info.window) / 10 { Role::Warning } else { Role::Text };
             parts.push((4, self.span(role, format!("{}/{} tokens", short(used), short(info.window.into())))));
         }
         (parts, self.ways_out(width))
