@@ -156,6 +156,9 @@ impl App {
             self.give_back();
             return self.pose(Asking::Approval);
         }
+        if matches!(self.asking, Some(Asking::Delete(_))) {
+            return self.answer(Act::No);
+        }
         if self.is_busy() {
             self.withdraw();
             self.say("stopping");
@@ -332,8 +335,8 @@ impl App {
             Act::Right => self.sideways(pane, true),
             Act::HalfUp => self.half_page(pane, false),
             Act::HalfDown => self.half_page(pane, true),
-            Act::Top => self.to_end(pane, false),
-            Act::Bottom => self.to_end(pane, true),
+            Act::Top => self.go_to_end(pane, false),
+            Act::Bottom => self.go_to_end(pane, true),
             Act::Search => {
                 self.overlay = Some(Overlay::Line(Line::new("Look for", "", Purpose::Search(pane))));
             }
@@ -426,7 +429,7 @@ impl App {
         }
     }
 
-    fn to_end(&mut self, pane: Pane, end: bool) {
+    fn go_to_end(&mut self, pane: Pane, end: bool) {
         match (pane, end) {
             (Pane::Chat, true) => self.story.chat.end(),
             (Pane::Chat, false) => self.story.chat.home(),
