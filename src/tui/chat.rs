@@ -338,7 +338,8 @@ impl Chat {
             | TurnStatus::ModelError
             | TurnStatus::SandboxError => {}
         }
-        if !words.is_empty() && status != TurnStatus::Rejected {
+        let told = status == TurnStatus::Failed && !answer.trim().is_empty();
+        if !words.is_empty() && status != TurnStatus::Rejected && !told {
             self.push(Entry::remark(role, words));
         }
     }

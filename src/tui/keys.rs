@@ -405,6 +405,35 @@ mod tests {
         assert_eq!(keys.act(Scope::Always, tab), Some(Act::PreviousPane));
     }
 
+    /// The page of the README, made of the table.
+    fn page() -> String {
+        let keys = Keys::new(&BTreeMap::new()).unwrap();
+        let mut page = String::new();
+        for (scope, title) in [
+            (Scope::Always, "Everywhere"),
+            (Scope::Approval, "When code waits for you"),
+            (Scope::Editor, "Editing code"),
+            (Scope::Failed, "When a turn failed"),
+            (Scope::Pane, "In a pane"),
+            (Scope::Picker, "In a list"),
+            (Scope::Replay, "Replay"),
+        ] {
+            page.push_str(&format!("| **{title}** | | |\n"));
+            for binding in BINDINGS.iter().filter(|b| b.scope == scope) {
+                let shown = keys.of(scope, binding.act);
+                let shown: Vec<String> = shown.split(' ').filter(|k| !k.is_empty()).map(|k| format!("`{k}`")).collect();
+                page.push_str(&format!("| {} | {} | `{}` |\n", shown.join(" "), binding.help, binding.name));
+            }
+        }
+        page
+    }
+
+    #[test]
+    fn the_readme_has_the_keys() {
+        let readme = include_str!("../../README.md");
+        assert!(readme.contains(&page()), "put this into the README:\n{}", page());
+    }
+
     #[test]
     fn keys_are_replaced_by_the_configuration() {
         let overrides = BTreeMap::from([("run".to_string(), vec!["ctrl-y".to_string(), "f5".to_string()])]);

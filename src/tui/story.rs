@@ -231,7 +231,8 @@ impl Story {
                 self.usage = reply.usage.or(self.usage);
                 self.tokens_per_second = reply.tokens_per_second.or(self.tokens_per_second);
                 self.chat.model_replied(&reply.text, reply.reasoning_bytes);
-                self.activity = Activity::Idle;
+                // What is made of it comes with the next record.
+                self.wait_for_model();
             }
             Event::ModelFailed(failed) => {
                 self.live_code.clear();
@@ -239,7 +240,7 @@ impl Story {
                 if failed.kind != ModelFailureKind::Interrupted {
                     self.chat.push(Entry::failure(&failed.failure));
                 }
-                self.activity = Activity::Idle;
+                self.wait_for_model();
             }
             Event::CodeProposed(proposal) => self.proposed(proposal),
             Event::TermsChanged { timeout_seconds, .. } => {
@@ -271,7 +272,11 @@ impl Story {
             ))),
             Event::RebuildDecided { cells, approved, .. } => {
                 let text = if *approved {
-                    format!("running {} earlier cells again", cells.len())
+                    self.activity = Activity::Sandbox(self.now_ms);
+                    match cells.len() {
+                        1 => "running an earlier cell again".to_string(),
+                        many => format!("running {many} earlier cells again"),
+                    }
                 } else {
                     "earlier cells are not run again: their variables are gone".to_string()
                 };
@@ -286,7 +291,9 @@ impl Story {
                 self.progress.clear();
                 self.chat.turn_ended(*status, answer, *unrepaired);
             }
-            Event::Note { kind: NoteKind::Progress, text } => self.progress.clone_from(text),
+            Event::Note { kind: NoteKind::Progress, text } if self.session.in_turn() => {
+                self.progress.clone_from(text);
+            }
             Event::Note { kind, text } => {
                 self.chat.push(Entry::warning(*kind, text));
                 if *kind == NoteKind::Reask && self.session.in_turn() {

@@ -27,6 +27,11 @@ impl Session {
         self.failed.as_ref().map(|f| f.step)
     }
 
+    /// The question of that turn; empty where the code was the person's own.
+    pub fn failed_question(&self) -> Option<&str> {
+        self.failed.as_ref().map(|f| f.question.as_str())
+    }
+
     /// How code of the person's own would be proposed; nothing while a turn is under way.
     pub fn own_proposal(&self, code: &str, repairs: Option<u32>) -> Option<Proposal> {
         let info = self.info.as_ref().filter(|_| self.turn.is_none() && !self.is_rebuilding())?;

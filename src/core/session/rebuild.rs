@@ -24,7 +24,7 @@ impl Session {
         if self.undecided { &self.accepted } else { &[] }
     }
 
-    /// Whether earlier cells run again; nothing else is taken meanwhile.
+    /// Whether earlier cells are being run again.
     pub fn is_rebuilding(&self) -> bool {
         self.rebuild.is_some()
     }

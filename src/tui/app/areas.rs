@@ -58,6 +58,16 @@ impl Areas {
     }
 }
 
+/// The chat, and what is right of it.
+fn columns(area: Rect) -> [Rect; 2] {
+    Layout::horizontal([Constraint::Percentage(46), Constraint::Fill(1)]).areas(area)
+}
+
+/// The code, and the output below it.
+fn rows(area: Rect) -> [Rect; 2] {
+    Layout::vertical([Constraint::Percentage(58), Constraint::Fill(1)]).areas(area)
+}
+
 /// Within a border.
 fn inside(area: Rect) -> Rect {
     if area.width < 3 || area.height < 3 {
@@ -88,18 +98,19 @@ impl App {
         ])
         .areas(whole);
         (areas.ask, areas.status) = (ask, status);
-        if wide && self.zoomed.is_none() {
+        if wide && self.zoomed.is_none() && self.replay {
+            areas.text = text;
+            let [left, right] = columns(panes);
+            areas.chat = left;
+            [areas.code, areas.output] = rows(right);
+        } else if wide && self.zoomed.is_none() {
             // The text field stands below the chat.
             let above = Rect::new(whole.x, whole.y, whole.width, panes.height + text.height);
-            let [left, right] = Layout::horizontal([Constraint::Percentage(46), Constraint::Fill(1)]).areas(above);
-            let rows = if self.replay {
-                1 + frame
-            } else {
-                self.composer.height(left.width.saturating_sub(frame)).min((whole.height / 3).max(1)) + frame
-            };
-            [areas.chat, areas.text] = Layout::vertical([Constraint::Fill(1), Constraint::Length(rows)]).areas(left);
-            [areas.code, areas.output] =
-                Layout::vertical([Constraint::Percentage(58), Constraint::Fill(1)]).areas(right);
+            let [left, right] = columns(above);
+            let draft_rows = self.composer.height(left.width.saturating_sub(frame)).min((whole.height / 3).max(1));
+            [areas.chat, areas.text] =
+                Layout::vertical([Constraint::Fill(1), Constraint::Length(draft_rows + frame)]).areas(left);
+            [areas.code, areas.output] = rows(right);
             areas.ask = Rect { y: above.bottom(), ..areas.ask };
         } else {
             areas.text = text;

@@ -34,9 +34,18 @@ pub(super) enum Asking {
 impl App {
     /// Something is asked from now on.
     pub(super) fn pose(&mut self, asking: Asking) {
+        // A key pressed for the question before is none for this one.
+        self.give_back();
         self.asking = Some(asking);
         self.settled = false;
         self.question.show(self.now, self.last_typed);
+    }
+
+    /// The approval once more, after the person looked elsewhere and came back. Typing ahead is no danger here.
+    pub(super) fn pose_back(&mut self) {
+        self.pose(Asking::Approval);
+        self.question.show_again(self.now);
+        self.settle_question();
     }
 
     pub(super) fn withdraw(&mut self) {
@@ -112,8 +121,7 @@ impl App {
             }
             (Some(Asking::Failed), Act::Retry) => {
                 self.withdraw();
-                let question = self.story.question.clone();
-                self.say_to_model(question);
+                self.retry();
             }
             (Some(Asking::Failed), Act::Repair) => {
                 self.withdraw();
@@ -141,14 +149,13 @@ impl App {
             (Some(Asking::Rebuild { .. }), Act::Yes | Act::No) => {
                 self.withdraw();
                 self.send(Command::Rebuild(act == Act::Yes));
-                self.next_in_queue();
             }
             (Some(Asking::RunAll), Act::Yes) => {
                 self.run_all = self.story.waiting().map(|a| a.proposal.terms.clone());
                 self.pose(Asking::Approval);
                 self.approve("run_all");
             }
-            (Some(Asking::RunAll), Act::No) => self.pose(Asking::Approval),
+            (Some(Asking::RunAll), Act::No) => self.pose_back(),
             (Some(Asking::Delete(id)), Act::Yes) => {
                 self.withdraw();
                 self.ask(Asked::Delete(id), For::Word);
@@ -164,6 +171,16 @@ impl App {
         }
     }
 
+    /// Asks the last question again.
+    pub(super) fn retry(&mut self) {
+        let question = self.story.session.failed_question().filter(|q| !q.is_empty());
+        let question = question.unwrap_or(&self.story.question).to_string();
+        if question.is_empty() {
+            return self.say("nothing was asked yet");
+        }
+        self.say_to_model(question);
+    }
+
     pub(super) fn start(&mut self, model: Option<String>) {
         self.starting = Some("starting".into());
         self.send(Command::Start { unsandboxed: self.unsandboxed, model });
@@ -176,7 +193,8 @@ impl App {
             Act::Run | Act::RunAll if self.code.pinned.take().is_some() => {
                 self.say("now it shows the code that waits: read it, then answer");
             }
-            Act::Run if self.areas.code_text.area() == 0 => self.say("the window is too small to show the code"),
+            // What is not seen is not approved.
+            Act::Run if self.is_cramped() => self.say("the window is too small to show what would run"),
             Act::Run => self.approve("user"),
             Act::Edit => self.edit_proposal(),
             Act::External => self.edit_outside(),
@@ -242,7 +260,7 @@ impl App {
         match typed.trim().parse() {
             Ok(timeout_seconds @ 1..=MAX_SECONDS) => {
                 self.send(Command::Amend { step, attempt, call, timeout_seconds });
-                self.pose(Asking::Approval);
+                self.pose_back();
             }
             Ok(_) | Err(_) => self.say(format!("a time limit is a number of seconds from 1 to {MAX_SECONDS}")),
         }

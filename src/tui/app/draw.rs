@@ -131,7 +131,11 @@ impl App {
             }
             None => self.code.view.draw(text, buf, self.theme),
         }
-        self.paint_approval(self.areas.code_words, buf);
+        if self.is_cramped() {
+            self.paint_lines(&[self.cramped_line()], self.areas.code_words, buf);
+        } else {
+            self.paint_approval(self.areas.code_words, buf);
+        }
     }
 
     /// A few words where there is nothing else.
@@ -257,8 +261,7 @@ impl App {
     fn paint_text(&self, buf: &mut Buffer) {
         let has_keys = self.overlay.is_none() && self.editing.is_none() && self.focus == Focus::Text;
         let mut title = Vec::new();
-        let queued = self.queue.front().filter(|_| self.session_id().is_some());
-        if let Some(first) = queued {
+        if let Some(first) = self.queue.front() {
             let text: String = Clean::line(first).as_str().chars().take(40).collect();
             title.push(Span::styled(format!("queued: {text}"), self.theme.style(Role::Dim)));
         }
@@ -291,20 +294,26 @@ impl App {
         if area.area() == 0 || before.is_empty() {
             return;
         }
-        let role = if self.focus == Focus::Ask { Role::Focus } else { Role::Border };
-        let rule = "─".repeat(usize::from(area.width));
-        buf.set_stringn(area.x, area.y, rule, usize::from(area.width), self.theme.style(role));
-        // The keys are there however much is said before them.
-        let keys = super::status::rows_of(&behind, area.width).min(area.height - 1);
-        let mut rest = Rect { y: area.y + 1, height: area.height - 1, ..area };
-        let used = self.paint_lines(&before, Rect { height: rest.height - keys, ..rest }, buf);
-        rest = Rect { y: rest.y + used, height: rest.height - used, ..rest };
-        if let Some(Asking::Rebuild { lines, .. }) = &self.asking {
-            let rows = rest.height.saturating_sub(keys);
-            lines.draw(Rect { height: rows, ..rest }, buf, self.theme);
-            rest = Rect { y: rest.y + rows, height: rest.height - rows, ..rest };
+        let rows = |lines: &[Line<'static>]| super::status::rows_of(lines, area.width);
+        let mut rest = area;
+        if rows(&before) + rows(&behind) < area.height {
+            let role = if self.focus == Focus::Ask { Role::Focus } else { Role::Border };
+            let rule = "─".repeat(usize::from(area.width));
+            buf.set_stringn(area.x, area.y, rule, usize::from(area.width), self.theme.style(role));
+            rest = Rect { y: area.y + 1, height: area.height - 1, ..area };
         }
-        self.paint_lines(&behind, rest, buf);
+        // Where there is no room for all of it, the keys stay.
+        let keys = rows(&behind).min(rest.height);
+        let [rest, keys] = Layout::vertical([Constraint::Fill(1), Constraint::Length(keys)]).areas(rest);
+        let used = self.paint_lines(&before, rest, buf);
+        if rows(&before) > used && rest.area() > 0 {
+            let end = (rest.right() - 1, rest.bottom() - 1);
+            buf[end].set_symbol("…").set_style(self.theme.style(Role::Warning));
+        }
+        if let Some(Asking::Rebuild { lines, .. }) = &self.asking {
+            lines.draw(Rect { y: rest.y + used, height: rest.height - used, ..rest }, buf, self.theme);
+        }
+        self.paint_lines(&behind, keys, buf);
     }
 
     // ---- bottom ------------------------------------------------------------------------------------------------------
@@ -343,7 +352,7 @@ impl App {
         if area.area() == 0 {
             return;
         }
-        let sign = if place.playing { "▶" } else { "⏸" };
+        let sign = if place.playing { "▶" } else { "‖" };
         let speed = if place.speed == 1.0 { String::new() } else { format!(" ×{}", place.speed) };
         let mark = place.marks.iter().filter(|(at, _)| *at < place.at).count();
         let head = format!("{sign} {} / {}{speed} ", clock(place.at_ms), clock(place.end_ms));

@@ -27,9 +27,17 @@ impl App {
             return self.outbox.push(Action::Suspend);
         }
         if self.overlay.is_some() {
-            return self.overlay_key(key);
+            self.overlay_key(key);
+            if self.overlay.is_none() && self.asking.is_some() {
+                // What was asked meanwhile takes the keys after the same quiet as ever.
+                self.settled = false;
+                self.question.show(self.now, self.last_typed);
+            }
+            return;
         }
         if always == Some(Act::Cancel) {
+            // An answer that was not given yet is taken back with the draft.
+            self.give_back();
             return self.cancel(again.is_some_and(|until| self.now < until));
         }
         if self.editing.is_some() {
@@ -394,6 +402,9 @@ impl App {
 
     /// Goes on in a new session behind the last step that ran.
     fn fork(&mut self) {
+        if !self.may_fork {
+            return self.say("only a session that is kept here can be continued; this recording lies elsewhere");
+        }
         let Some(id) = self.session_id().map(str::to_string) else { return };
         let ran = self.story.attempts.iter().rfind(|a| a.output.is_finished());
         match ran.map(|a| a.proposal.step) {

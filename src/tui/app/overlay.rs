@@ -415,5 +415,6 @@ pub(super) fn session_item(row: SessionRow) -> Item {
     let started = started.replace('T', " ");
     let size = mib(row.bytes);
     let detail = format!("{started} · {became} · {} · {} · {size}", row.model, row.folder);
-    Item { id: row.id, text: row.title, detail: Clean::line(&detail) }
+    let title = if row.title.as_str().is_empty() { Clean::line("(nothing was asked)") } else { row.title };
+    Item { id: row.id, text: title, detail: Clean::line(&detail) }
 }

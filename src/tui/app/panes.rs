@@ -239,8 +239,8 @@ impl App {
     }
 
     /// Opens the editor on code of the person's own.
-    pub(super) fn own_code(&mut self, text: &str) {
-        self.open_editor(Editor::new("", text), EditFor::Own(None));
+    pub(super) fn own_code(&mut self) {
+        self.open_editor(Editor::new("", ""), EditFor::Own(None));
     }
 
     fn open_editor(&mut self, editor: Editor, purpose: EditFor) {
@@ -254,6 +254,9 @@ impl App {
         let Some(editing) = self.editing.take() else { return };
         let text = editing.editor.text();
         self.edited(text, editing.purpose);
+        if matches!(self.asking, Some(Asking::Approval)) && self.story.waiting().is_some() {
+            self.pose_back();
+        }
     }
 
     fn edited(&mut self, text: String, purpose: EditFor) {

@@ -59,6 +59,10 @@ impl App {
         };
         let (text, acts): (Vec<Line<'static>>, Vec<(Scope, Act, &str)>) = match asking {
             Asking::Approval => return Default::default(),
+            Asking::Failed if self.story.session.failed_question().is_none_or(str::is_empty) => (
+                vec![strong("Your code failed.".into())],
+                vec![(Scope::Failed, Act::Repair, "edit and run"), (Scope::Always, Act::Stop, "leave it")],
+            ),
             Asking::Failed => (
                 vec![strong("The step could not be repaired. What now? Or just type a hint.".into())],
                 vec![
@@ -111,8 +115,11 @@ impl App {
                 vec![(Scope::Confirm, Act::Yes, "delete"), (Scope::Confirm, Act::No, "keep")],
             ),
         };
-        let keys = Line::from(if self.focus == Focus::Ask {
+        let keys = Line::from(if self.is_answerable() {
             self.key_words(&acts)
+        } else if self.focus == Focus::Ask {
+            // Keys that do nothing yet are not offered.
+            Vec::new()
         } else {
             self.key_words(&[(Scope::Always, Act::NextPane, "to answer")])
         });
@@ -153,6 +160,7 @@ impl App {
         let progress = if self.story.progress.is_empty() { "" } else { self.story.progress.as_str() };
         match self.story.activity {
             Activity::Idle => None,
+            Activity::Approval if self.replay => Some(("waited for approval".into(), Role::Text)),
             Activity::Approval => Some(("waiting for you".into(), Role::Warning)),
             Activity::Model(since) => {
                 let what = if progress.is_empty() { "waiting for the model" } else { progress };
@@ -203,7 +211,7 @@ impl App {
         if let Some((used, allowed)) = self.story.retries() {
             parts.push((1, self.span(Role::Warning, format!("retry {used}/{allowed}"))));
         }
-        if !self.queue.is_empty() && self.session_id().is_some() {
+        if !self.queue.is_empty() {
             parts.push((1, Span::raw(format!("{} queued", self.queue.len()))));
         }
         if self.run_all.is_some() {

@@ -35,6 +35,11 @@ impl App {
                 self.starting = None;
                 self.pose(Asking::Unsandboxed(failure));
             }
+            Update::StartFailed { failure, .. } if self.replay => {
+                let text = Clean::text(&format!("{failure}\n{}", failure.hint));
+                let lines = text.as_str().lines().map(|l| l.to_string().into()).collect();
+                self.overlay = Some(Overlay::Lines { title: "This cannot be played".into(), lines: Lines::new(lines) });
+            }
             Update::StartFailed { failure, models } => {
                 self.starting = None;
                 self.pose(Asking::StartFailed(failure));

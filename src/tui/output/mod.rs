@@ -11,7 +11,6 @@ pub mod ink;
 mod keys;
 pub mod pager;
 pub mod row;
-pub mod search;
 pub mod table;
 mod title;
 mod view;
@@ -20,11 +19,11 @@ use ratatui::text::Line;
 
 use self::buffer::{Buffer, Kind, Place};
 use self::row::plain;
-use self::search::Needle;
 use self::table::TableView;
 use self::title::End;
 use crate::core::event::{ResultBundle, RunFinished, StreamName};
 use crate::tui::scroll::Scroll;
+use crate::tui::search::Needle;
 
 /// Tables and figures of one run; what comes after them is only counted.
 const MAX_ITEMS: usize = 100;

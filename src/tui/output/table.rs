@@ -9,13 +9,15 @@ use ratatui::style::{Modifier, Style};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::grouped;
-use super::search::Needle;
 use crate::core::clean::Clean;
 use crate::core::event::Table;
+use crate::tui::search::Needle;
 use crate::tui::theme::{Role, Theme};
 
 /// Rows of a table within other output: enough to see what it is.
 const INLINE: usize = 12;
+/// And at least, however small the pane.
+const FEWEST: usize = 2;
 /// Widest column, in columns of the screen: three of them still fit beside each other in half a screen.
 const MAX_COLUMN: usize = 28;
 /// Longest cell that is kept, bytes. The sandbox cuts cells shorter than this; a log from elsewhere may not have.
@@ -49,6 +51,8 @@ pub struct TableView {
     height: usize,
     /// Columns of the screen at the last layout.
     width: u16,
+    /// Rows it shows within other output.
+    inline: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -92,6 +96,7 @@ impl TableView {
             left: 1,
             top: 0,
             height: INLINE,
+            inline: INLINE,
             width: 0,
             sort: None,
             columns,
@@ -114,7 +119,12 @@ impl TableView {
 
     /// Rows of the screen it takes within other output.
     pub fn inline_rows(&self) -> usize {
-        HEADER + self.rows.len().min(INLINE) + 1
+        HEADER + self.rows.len().min(self.inline) + 1
+    }
+
+    /// Within other output it takes no more than a pane of this height, so that its header is seen with its end.
+    pub fn set_room(&mut self, height: u16) {
+        self.inline = usize::from(height).saturating_sub(HEADER + 1).clamp(FEWEST, INLINE);
     }
 
     /// Takes the size of the screen it is drawn on, before a frame.
@@ -168,7 +178,7 @@ impl TableView {
     /// Whether a name or a cell has it.
     pub fn has(&self, needle: &Needle) -> bool {
         let names = self.columns.iter().map(|column| &column.name);
-        names.chain(self.rows.iter().flatten()).any(|text| needle.is_in(text.as_str()))
+        names.chain(self.rows.iter().flatten()).any(|text| needle.find(text.as_str(), 0).is_some())
     }
 
     /// The cells as text: a line for each row as it is sorted, tabs between.
@@ -245,7 +255,7 @@ impl TableView {
     pub fn draw(&self, area: Rect, buf: &mut Buffer, theme: Theme, skip: usize, look: Look<'_>) {
         let area = area.intersection(buf.area);
         let shown = self.shown(area.width);
-        let cells = self.rows.len().min(if look.whole { self.height } else { INLINE });
+        let cells = self.rows.len().min(if look.whole { self.height } else { self.inline });
         for (line, y) in (skip..HEADER + cells + 1).zip(area.y..area.bottom()) {
             if line == HEADER + cells {
                 buf.set_stringn(area.x, y, self.footer(&shown, cells), usize::from(area.width), theme.style(Role::Dim));
@@ -281,7 +291,7 @@ impl TableView {
                 let row = self.order.get(self.top + line - HEADER).and_then(|row| self.rows.get(*row));
                 let text = row.and_then(|row| row.get(at)).map_or("", Clean::as_str);
                 let style = match look.needle {
-                    Some(needle) if needle.is_in(text) => theme.style(Role::Found),
+                    Some(needle) if needle.find(text, 0).is_some() => theme.style(Role::Found),
                     Some(_) | None if at == 0 => theme.style(Role::Dim),
                     Some(_) | None => theme.style(Role::Text),
                 };

@@ -10,6 +10,7 @@ use crate::tui::app::ask::Asking;
 use crate::tui::app::panes::EditFor;
 use crate::tui::app::{App, Focus, Pane};
 use crate::tui::keys::{Act, Scope};
+use crate::tui::story::Attempt;
 use crate::tui::theme::Role;
 
 /// Longest name of an executor or its tier beside the keys of an approval, characters.
@@ -41,7 +42,13 @@ impl App {
             lines.push(Line::from(self.span(Role::Bad, few(&format!("{failure}{hint}"), FAILURE_WORDS))));
         }
         lines.extend(self.unseen_line());
-        if self.focus != Focus::Pane(Pane::Code) {
+        let here = self.focus == Focus::Pane(Pane::Code);
+        if here && !self.is_answerable() {
+            // Keys that do nothing yet are not offered.
+            lines.push(Line::from(self.span(Role::Warning, "code waits for you")));
+            return lines;
+        }
+        if !here {
             let how = if self.composer.is_empty() { "" } else { ", your draft is kept" };
             let tab = self.keys.first_of(Scope::Always, Act::NextPane);
             lines.push(Line::from(vec![
@@ -70,6 +77,29 @@ impl App {
         acts.push((Scope::Always, Act::Stop, "end the turn"));
         lines.push(Line::from(self.key_words(&acts)));
         lines
+    }
+
+    /// What an approval covers, and what of it is not seen.
+    fn covered_lines(&self, waiting: &Attempt) -> Vec<Line<'static>> {
+        let mut lines = vec![self.terms_line(&waiting.proposal.terms, waiting.proposal.asked_seconds)];
+        lines.extend(self.unseen_line());
+        lines
+    }
+
+    /// There is no room for what an approval covers, so that none can be given.
+    pub(in crate::tui::app) fn is_cramped(&self) -> bool {
+        let (Some(Asking::Approval), Some(waiting), None) = (&self.asking, self.story.waiting(), &self.editing) else {
+            return false;
+        };
+        let room = self.areas.code_words;
+        let said = rows_of(&self.covered_lines(waiting), room.width);
+        // The keys take the last row at least.
+        said >= room.height || self.areas.code_text.area() == 0
+    }
+
+    /// What stands there instead.
+    pub(in crate::tui::app) fn cramped_line(&self) -> Line<'static> {
+        Line::from(self.span(Role::Warning, "too small to run it"))
     }
 
     fn terms_line(&self, terms: &Terms, asked: Option<u64>) -> Line<'static> {
