@@ -75,6 +75,17 @@ fn esc_while_code_waits_rejects_it_and_ends_the_turn() {
 }
 
 #[test]
+fn esc_deletes_no_session_and_leads_back_to_the_list() {
+    let mut bench = picker();
+    bench.press("ctrl-x");
+    bench.advance(600);
+    bench.press("esc");
+    assert!(bench.shows("╭ Sessions") && !bench.shows("Delete session"), "{}", bench.screen());
+    let orders = bench.orders();
+    assert!(!orders.iter().any(|o| matches!(o, Command::Ask(_, Question::Delete(_)))), "{orders:?}");
+}
+
+#[test]
 fn ctrl_c_clears_then_stops_then_quits_and_forgets_after_a_while() {
     let mut bench = moment(narrow(), "long-output", "run_output", 100);
     bench.type_str("a draft");

@@ -175,6 +175,10 @@ impl App {
             self.give_back();
             return self.pose(Asking::Approval);
         }
+        if matches!(self.asking, Some(Asking::Delete { .. })) {
+            self.give_back();
+            return self.answer(Act::No);
+        }
         if self.is_busy() {
             self.withdraw();
             self.say("stopping");
