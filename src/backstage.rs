@@ -90,7 +90,7 @@ async fn wait_for_start(
             | Command::Interrupt
             | Command::Save(_)
             | Command::Set(_)
-            | Command::Rebuild(_)
+            | Command::Rebuild { .. }
             | Command::Transport(_) => {}
         }
     }

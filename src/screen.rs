@@ -188,6 +188,10 @@ impl Stage<'_> {
             }
         };
         let ended = run::run(&mut app, tui, orders.clone(), &mut updates, background).await;
+        if app.session_id().is_none() {
+            // Nothing was begun that must be ended in order.
+            behind.abort();
+        }
         backstage::wind_up(orders, &mut updates, behind, drop).await;
         let session = app.session_id().filter(|_| !is_replay).map(str::to_string);
         let session = if app.has_content() {
@@ -219,7 +223,7 @@ async fn answers(desk: Desk, mut commands: mpsc::Receiver<Command>, updates: mps
             | Command::Interrupt
             | Command::Save(_)
             | Command::Set(_)
-            | Command::Rebuild(_)
+            | Command::Rebuild { .. }
             | Command::Start { .. }
             | Command::Transport(_) => {}
         }

@@ -63,7 +63,14 @@ pub enum Command {
     /// Change what holds for the session from now on.
     Set(Change),
     /// Run the accepted cells of a continued session again, to have its variables back; or do not.
-    Rebuild(bool),
+    Rebuild {
+        /// They run.
+        approved: bool,
+        /// The cells the person was shown: `(step, code)`.
+        cells: Vec<(u32, String)>,
+        /// What the person saw beside them.
+        terms: Terms,
+    },
     /// Begin, after [`Update::Unsandboxed`] or [`Update::StartFailed`].
     Start {
         /// The person takes an executor that does not isolate.

@@ -20,7 +20,7 @@ pub(super) enum Asking {
     /// The session could not begin. Try again? The models the server has, where the configured one is not among them.
     StartFailed(Failure, Vec<String>),
     /// May these cells run again?
-    Rebuild { count: usize, terms: Terms },
+    Rebuild { cells: Vec<(u32, String)>, terms: Terms },
     /// May this run?
     Approval,
 }
@@ -33,7 +33,8 @@ impl Talk {
                 "Go on without isolation, with every piece of code still asked? [y/n/?] ".to_string()
             }
             Asking::StartFailed(..) => "Try again? [y/n/m NAME/?] ".to_string(),
-            Asking::Rebuild { count, terms } => {
+            Asking::Rebuild { cells, terms } => {
+                let count = cells.len();
                 let what = if count == 1 { "this cell".to_string() } else { format!("these {count} cells") };
                 let place = self.place(&terms);
                 format!("Run {what} again in {place}, limit {} s each? [y/n/?] ", terms.timeout_seconds)
@@ -101,9 +102,10 @@ impl Talk {
             (Asking::StartFailed(..), "y", "") => self.start(None),
             (Asking::StartFailed(..), "m", name) if !name.is_empty() => self.start(Some(name.to_string())),
             (Asking::Unsandboxed | Asking::StartFailed(..), "n", "") => self.actions.push(Action::Quit),
-            (Asking::Rebuild { .. }, "y" | "n", "") => {
+            (Asking::Rebuild { cells, terms }, "y" | "n", "") => {
                 self.asking = None;
-                self.order(Command::Rebuild(word == "y"));
+                let (cells, terms) = (cells.clone(), terms.clone());
+                self.order(Command::Rebuild { approved: word == "y", cells, terms });
             }
             (Asking::Approval, "y", "") => self.approve(),
             (Asking::Approval, "n", reason) => self.reject(Some(reason.to_string()).filter(|r| !r.is_empty())),

@@ -220,7 +220,7 @@ impl App {
 
     /// Whether anybody said anything.
     pub fn has_content(&self) -> bool {
-        !self.story.chat.is_empty()
+        self.story.has_content
     }
 
     // ---- orders ------------------------------------------------------------------------------------------------------
@@ -303,6 +303,9 @@ impl App {
     }
 
     fn mouse(&mut self, event: MouseEvent) {
+        if matches!(event.kind, MouseEventKind::Down(_)) {
+            self.give_back();
+        }
         let place = Place::new(event.column, event.row);
         let over = PANES.into_iter().find(|pane| self.areas.of(*pane).contains(place));
         match event.kind {

@@ -69,10 +69,6 @@ pub enum Act {
     Bottom,
     /// Look for text.
     Search,
-    /// The next place where it is.
-    NextMatch,
-    /// The place before.
-    PreviousMatch,
     /// The pane as large as the screen.
     Zoom,
     /// Copy what the pane holds.
@@ -221,8 +217,6 @@ pub const BINDINGS: &[Binding] = bindings! {
         Top       "top"           ["home", "g"]          "start"   "to the start";
         Bottom    "bottom"        ["end", "G"]           "end"     "to the end, and follow what comes";
         Search    "search"        ["/"]                  "search"  "look for text; n and N are the next and the one before, until Esc";
-        NextMatch "next_match"    []                     "next"    "the next place where it is";
-        PreviousMatch "previous_match" []                "previous" "the place before";
         Zoom      "zoom"          ["z"]                  "zoom"    "the pane, the table or the figure as large as the screen, and back";
         Copy      "copy"          ["c"]                  "copy"    "copy the text of the pane, without line breaks of the screen";
         Wrap      "wrap"          ["w"]                  "wrap"    "wrap long lines or cut them";

@@ -112,6 +112,8 @@ pub struct Story {
     pub files: Vec<String>,
     /// Moment of the last record, milliseconds of the session.
     pub now_ms: u64,
+    /// Somebody said or ran something, whatever the chat pane still shows of it.
+    pub has_content: bool,
     /// The last question.
     pub question: String,
     /// How the last turn ended; nothing while one is under way.
@@ -134,6 +136,7 @@ impl Default for Story {
             tokens_per_second: None,
             files: Vec::new(),
             now_ms: 0,
+            has_content: false,
             question: String::new(),
             ended: None,
             stalled: None,
@@ -146,6 +149,7 @@ impl Story {
     /// Takes a record in.
     pub fn fold(&mut self, record: &Record) {
         self.now_ms = record.at_ms;
+        let waited = self.session.proposal().is_some();
         // What is to be done is done by the driver; here the state alone is of interest.
         drop(self.session.step(&record.event));
         match &record.event {
@@ -160,13 +164,16 @@ impl Story {
                     run.output.result(result);
                 }
             }
+            // The approval did not fit what waits: it waits still.
+            Event::CodeApproved { .. } if waited && self.session.proposal().is_some() => {}
             event => self.fact(event),
         }
     }
 
     /// The attempt that waits for approval.
     pub fn waiting(&self) -> Option<&Attempt> {
-        self.session.proposal().and_then(|_| self.attempts.last())
+        let proposal = self.session.proposal()?;
+        self.attempts.last().filter(|a| a.proposal.call == proposal.call)
     }
 
     /// The attempt of a step before this one.
@@ -221,6 +228,7 @@ impl Story {
                 self.chat.push(Entry::inputs(*files, *bytes));
             }
             Event::UserSaid { text } => {
+                self.has_content = true;
                 self.question.clone_from(text);
                 self.ended = None;
                 self.chat.push(Entry::person(text));
@@ -334,6 +342,7 @@ impl Story {
     }
 
     fn proposed(&mut self, proposal: &Proposal) {
+        self.has_content = true;
         self.live_code.clear();
         self.settle(Verdict::NotRun);
         if proposal.how == How::User {
@@ -385,7 +394,8 @@ impl Story {
             | Outcome::Cancelled => None,
         };
         // One that could not begin has no `run_started`.
-        let at = self.running.take().or_else(|| self.attempts.len().checked_sub(1));
+        let is = |a: &Attempt| (a.proposal.step, a.proposal.attempt) == (finished.step, finished.attempt);
+        let at = self.running.take().or_else(|| self.attempts.iter().rposition(is));
         if let Some(run) = at.and_then(|at| self.attempts.get_mut(at)) {
             run.output.finish(finished);
             run.verdict = match &finished.outcome {

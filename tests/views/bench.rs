@@ -76,7 +76,7 @@ impl Bench {
         };
         let keys = Keys::new(&settings.keys).unwrap();
         let (replay, pick, prompt) = (start.replay, start.pick, start.prompt);
-        let app = App::new(Begin { settings, keys, replay, pick, prompt, highlighter, figures });
+        let app = App::new(Begin { settings, keys, replay, may_fork: true, pick, prompt, highlighter, figures });
         let now = Instant::now();
         let terminal = Terminal::new(TestBackend::new(start.size.0, start.size.1)).unwrap();
         let actions = Vec::new();

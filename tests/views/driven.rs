@@ -34,11 +34,8 @@ fn typed(bench: &mut Bench, text: &str) {
 // ---- Esc -------------------------------------------------------------------------------------------------------------
 
 #[test]
-fn esc_ends_the_search_then_the_zoom_and_then_stops() {
-    let mut bench = moment(narrow(), "long-output", "run_output", 100);
-    for _ in 0..3 {
-        bench.press("tab");
-    }
+fn esc_ends_the_search_and_then_the_zoom() {
+    let mut bench = in_pane("long-output", 3);
     bench.press("z");
     bench.press("/");
     bench.type_str("row");
@@ -47,16 +44,19 @@ fn esc_ends_the_search_then_the_zoom_and_then_stops() {
     bench.press("esc");
     bench.press("n");
     assert!(bench.shows("> n"), "the search is over: n is a letter");
-    bench.press("backspace");
-    bench.press("backtab");
-    assert!(!bench.shows("stopping"));
+    let mut bench = in_pane("long-output", 3);
+    bench.press("z");
+    bench.press("esc");
+    assert!(bench.shows("╭ Chat") && bench.orders().is_empty(), "the zoom is over");
+}
+
+#[test]
+fn esc_stops_what_runs_whatever_is_open() {
     let mut bench = moment(narrow(), "long-output", "run_output", 100);
     for _ in 0..3 {
         bench.press("tab");
     }
     bench.press("z");
-    bench.press("esc");
-    assert!(bench.shows("╭ Chat") && bench.orders().is_empty(), "the zoom is over");
     bench.press("esc");
     assert_eq!(bench.orders(), [Command::Interrupt]);
     bench.press("esc");
@@ -72,6 +72,17 @@ fn esc_while_code_waits_rejects_it_and_ends_the_turn() {
     bench.press("y");
     bench.advance(1000);
     assert!(!bench.orders().iter().any(|o| matches!(o, Command::Approve { .. })), "it was rejected already");
+}
+
+#[test]
+fn esc_deletes_no_session_and_leads_back_to_the_list() {
+    let mut bench = picker();
+    bench.press("ctrl-x");
+    bench.advance(600);
+    bench.press("esc");
+    assert!(bench.shows("╭ Sessions") && !bench.shows("Delete session"), "{}", bench.screen());
+    let orders = bench.orders();
+    assert!(!orders.iter().any(|o| matches!(o, Command::Ask(_, Question::Delete(_)))), "{orders:?}");
 }
 
 #[test]
@@ -165,7 +176,8 @@ fn a_question_typed_while_a_session_is_read_again_waits_for_its_variables() {
     assert_eq!(says(&mut bench), Vec::<String>::new());
     bench.press("y");
     bench.advance(1000);
-    assert_eq!(bench.orders(), [Command::Rebuild(true)]);
+    let cells = vec![(1, "x = 1\n".to_string())];
+    assert_eq!(bench.orders(), [Command::Rebuild { approved: true, cells, terms: terms.clone() }]);
     let (code, by) = ("x = 1\n".to_string(), "user".to_string());
     let cells = [1, 2].map(|step| RebuildCell { step, code: code.clone() }).to_vec();
     bench.stream(Event::RebuildDecided { cells, approved: true, by, terms: terms.clone() });

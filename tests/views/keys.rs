@@ -188,20 +188,6 @@ fn pane(binding: &Binding, key: &str) {
             bench.press("enter");
             assert!(bench.shows("row 200"));
         }
-        Act::NextMatch | Act::PreviousMatch => {
-            let mut bench = from("home");
-            bench.press("/");
-            bench.type_str("0 has no month");
-            bench.press("enter");
-            assert!(bench.shows("row 100 has"));
-            bench.press("n");
-            assert!(bench.shows("row 200 has"));
-            bench.press("N");
-            assert!(bench.shows("row 100 has"));
-            bench.press("esc");
-            bench.press("n");
-            assert!(bench.shows("> n"), "without a search it is a letter");
-        }
         Act::Zoom => {
             let mut bench = pressed(output(), key);
             assert!(bench.screen().starts_with("╭ Output") && !bench.shows("╭ Chat"));

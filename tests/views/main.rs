@@ -7,6 +7,7 @@ mod drawn;
 mod driven;
 mod guard;
 mod keys;
+mod mended;
 mod recorded;
 mod scenes;
 mod tape;

@@ -258,7 +258,7 @@ fn nothing_is_said_while_earlier_cells_run_again() {
     assert!(rig.question().contains("Run this cell again"));
     rig.wait(300);
     rig.type_line("y");
-    assert_eq!(rig.orders(), [Command::Rebuild(true)]);
+    assert_eq!(rig.orders(), [Command::Rebuild { approved: true, cells: vec![(1, "x = 1".into())], terms: terms(10) }]);
     rig.fact(Event::RebuildDecided { cells, approved: true, by: "user".into(), terms: terms(10) });
     assert_eq!(rig.orders(), []);
     rig.fact(finished(0));

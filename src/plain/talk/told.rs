@@ -53,7 +53,7 @@ impl Talk {
                 for (step, code) in &cells {
                     self.say(&format!("step {step}\n{}", show::numbered(code, SIGN)));
                 }
-                self.asking = Some(Asking::Rebuild { count: cells.len(), terms });
+                self.asking = Some(Asking::Rebuild { cells, terms });
             }
             Update::Reply(id, answer) => {
                 if let Some(purpose) = self.waits_for.remove(&id) {

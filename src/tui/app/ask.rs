@@ -24,11 +24,11 @@ pub(super) enum Asking {
     /// The session could not begin. Try again?
     StartFailed(Failure),
     /// May these cells run again?
-    Rebuild { lines: Lines, count: usize },
+    Rebuild { lines: Lines, cells: Vec<(u32, String)>, terms: Terms },
     /// Really run everything without asking?
     RunAll,
-    /// Really delete this session?
-    Delete(String),
+    /// Really delete this session? What was asked before is asked again afterwards.
+    Delete { id: String, below: Option<Box<Asking>> },
 }
 
 impl App {
@@ -70,7 +70,9 @@ impl App {
             return;
         }
         self.settled = true;
-        if self.composer.is_empty() && self.overlay.is_none() && self.editing.is_none() {
+        // Who steps through what a search found goes on with that.
+        let free = self.overlay.is_none() && self.editing.is_none() && self.searching.is_none();
+        if self.composer.is_empty() && free {
             self.focus = self.target();
             // What is asked about is seen.
             self.zoomed.take_if(|pane| self.focus == Focus::Pane(Pane::Code) && *pane != Pane::Code);
@@ -91,7 +93,7 @@ impl App {
             | Asking::StartFailed(_)
             | Asking::Rebuild { .. }
             | Asking::RunAll
-            | Asking::Delete(_) => Some(Scope::Confirm),
+            | Asking::Delete { .. } => Some(Scope::Confirm),
         }
     }
 
@@ -141,31 +143,30 @@ impl App {
                 self.withdraw();
                 self.start(None);
             }
-            (Some(Asking::StartFailed(_)), Act::OtherModel) => {
-                self.withdraw();
+            (asking @ Some(Asking::StartFailed(_)), Act::OtherModel) => {
+                self.asking = asking;
                 self.pick_model();
             }
             (Some(Asking::StartFailed(_)), Act::No) => self.leave(Exit::Quit),
-            (Some(Asking::Rebuild { .. }), Act::Yes | Act::No) => {
+            (Some(Asking::Rebuild { cells, terms, .. }), Act::Yes | Act::No) => {
                 self.withdraw();
-                self.send(Command::Rebuild(act == Act::Yes));
+                self.send(Command::Rebuild { approved: act == Act::Yes, cells, terms });
             }
             (Some(Asking::RunAll), Act::Yes) => {
                 self.run_all = self.story.waiting().map(|a| a.proposal.terms.clone());
-                self.pose(Asking::Approval);
-                self.approve("run_all");
+                self.pose_back();
+                self.approve(RUN_ALL);
             }
             (Some(Asking::RunAll), Act::No) => self.pose_back(),
-            (Some(Asking::Delete(id)), Act::Yes) => {
+            (Some(Asking::Delete { id, below }), Act::Yes | Act::No) => {
                 self.withdraw();
-                self.ask(Asked::Delete(id), For::Word);
-                self.ask(Asked::Sessions, For::Sessions);
-                self.overlay = Some(Overlay::sessions());
-            }
-            (Some(Asking::Delete(_)), Act::No) => {
-                self.withdraw();
-                self.ask(Asked::Sessions, For::Sessions);
-                self.overlay = Some(Overlay::sessions());
+                if act == Act::Yes {
+                    self.ask(Asked::Delete(id), For::Word);
+                }
+                if let Some(below) = below {
+                    self.pose(*below);
+                }
+                self.pick_session();
             }
             (asking, _) => self.asking = asking,
         }
@@ -193,9 +194,6 @@ impl App {
             Act::Run | Act::RunAll if self.code.pinned.take().is_some() => {
                 self.say("now it shows the code that waits: read it, then answer");
             }
-            // What is not seen is not approved.
-            Act::Run if self.is_cramped() => self.say("the window is too small to show what would run"),
-            Act::Run => self.approve("user"),
             Act::Edit => self.edit_proposal(),
             Act::External => self.edit_outside(),
             Act::Reject => {
@@ -210,7 +208,12 @@ impl App {
                 let (title, now) = ("Time limit of this run, seconds", terms.timeout_seconds.to_string());
                 self.overlay = Some(Overlay::Line(Line::new(title, &now, Purpose::Limit(call))));
             }
+            // What is not seen is not approved.
+            Act::Run | Act::RunAll if self.is_cramped() => {
+                self.say("the window is too small to show what would run");
+            }
             Act::RunAll if self.may_run_all() => self.pose(Asking::RunAll),
+            Act::Run => self.approve("user"),
             Act::RunAll => self.say("only where files and network are held: this executor does not isolate"),
             _ => {}
         }
@@ -271,6 +274,9 @@ impl App {
         self.run_all.as_ref() == Some(terms) && self.may_run_all()
     }
 }
+
+/// Who approves where everything was approved beforehand.
+pub(super) const RUN_ALL: &str = "run_all";
 
 /// Longest time limit of a run, seconds: a day, as in the configuration.
 const MAX_SECONDS: u64 = 86_400;

@@ -1,18 +1,21 @@
 //! Draws the screen. Changes nothing: everything was prepared by the layout.
 
+mod over;
+mod welcome;
+
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Widget};
+use ratatui::widgets::{Block, BorderType, Widget};
 
+use self::over::typed_view;
 use super::ask::Asking;
-use super::overlay::{Kind, Line as Typed, Overlay, Picker};
+use super::overlay::Overlay;
 use super::status::tab_style;
 use super::{App, Focus, PANES, Pane};
 use crate::core::clean::Clean;
 use crate::core::command::{Mark, Position as Place};
-use crate::tui::keys::{Act, Scope};
 use crate::tui::output::RunOutput;
 use crate::tui::story::Verdict;
 use crate::tui::theme::Role;
@@ -111,54 +114,6 @@ impl App {
         }
         let reads = !self.story.chat.follows();
         reads.then(|| Span::styled(" · more below ↓", self.theme.style(Role::Dim)))
-    }
-
-    /// What somebody sees who comes for the first time: below the remarks that are there, and in fewer words where there
-    /// is no room for all of them.
-    fn paint_welcome(&self, area: Rect, buf: &mut Buffer) {
-        let used = self.story.chat.rows_in_sight(area.height);
-        let room = area.height - used;
-        let quit = self.keys.first_of(Scope::Always, Act::Quit);
-        let acts = [
-            ("Enter", "ask", "ask"),
-            ("@", "file", "name a file"),
-            ("/", "commands", "commands, such as /run, /model, /sessions"),
-            ("?", "keys", "all keys"),
-            (quit, "quit", "quit"),
-        ];
-        let key = |text: String| Span::styled(text, self.theme.style(Role::Key));
-        let dot = || Span::styled(" · ", self.theme.style(Role::Dim));
-        let name = Line::styled("sandscript", self.theme.style(Role::Title));
-        let words = |text: &'static str| Line::raw(text);
-        let mut keys_line = Line::default();
-        for (at, (name, word, _)) in acts.iter().enumerate() {
-            keys_line.spans.extend((at > 0).then(dot));
-            keys_line.spans.extend([key((*name).to_string()), Span::raw(format!("\u{a0}{word}"))]);
-        }
-        let mut long = vec![
-            name.clone(),
-            words("Ask a question about the data in this folder."),
-            words(
-                "A language model writes Python; you read it, edit it if you like, and nothing runs before you say so.",
-            ),
-            Line::default(),
-        ];
-        let row = |(name, _, words): &(&str, &str, &str)| {
-            Line::from(vec![key(format!("  {name:<9}")), Span::raw((*words).to_string())])
-        };
-        long.extend(acts.iter().map(row));
-        let short = vec![name, words("Ask about the data here; nothing runs before you say so."), keys_line.clone()];
-        let wrapped = |lines: &[Line<'static>]| -> Vec<Line<'static>> {
-            lines.iter().flat_map(|line| wrap::wrap(line, usize::from(area.width).max(1))).collect()
-        };
-        let fits = |rows: &Vec<Line<'static>>| rows.len() <= usize::from(room);
-        let rows = [&long, &short].map(|lines| wrapped(lines)).into_iter().find(fits);
-        let rows = rows.unwrap_or_else(|| wrapped(&[keys_line]));
-        let spare = room.saturating_sub(rows.len() as u16);
-        let top = area.y + used + (spare / 3).max(u16::from(used > 0).min(spare));
-        for (row, y) in rows.iter().zip(top..area.bottom()) {
-            buf.set_line(area.x, y, row, area.width);
-        }
     }
 
     fn paint_code(&self, buf: &mut Buffer) {
@@ -439,113 +394,6 @@ impl App {
             buf.set_string(area.x + cell_of(*at), area.y, sign, self.theme.style(role));
         }
     }
-
-    // ---- over the panes ----------------------------------------------------------------------------------------------
-
-    fn paint_overlay(&self, area: Rect, buf: &mut Buffer) {
-        let Some(overlay) = &self.overlay else { return };
-        Clear.render(area, buf);
-        let style = self.theme.style(Role::Focus);
-        let boxed = |title: String, foot: &str| {
-            Block::bordered()
-                .border_type(BorderType::Rounded)
-                .border_style(style)
-                .title(Line::styled(format!(" {title} "), self.theme.style(Role::Title)))
-                .title_bottom(Line::styled(format!(" {foot} "), self.theme.style(Role::Dim)))
-        };
-        let inner = inside(area);
-        match overlay {
-            Overlay::Lines { title, lines } => {
-                boxed(title.clone(), "Esc close · / search · c copy").render(area, buf);
-                lines.draw(inner, buf, self.theme);
-            }
-            Overlay::Pager(pager) => {
-                boxed("Output".into(), "Esc close · / search · w wrap").render(area, buf);
-                pager.draw(inner, buf, self.theme);
-            }
-            Overlay::Picker(picker) => self.paint_picker(picker, area, buf, &boxed),
-            Overlay::Line(typed) => {
-                boxed(typed.title.clone(), "Enter done · Esc back").render(area, buf);
-                let (text, _) = typed_view(typed, inner.width);
-                buf.set_stringn(inner.x, inner.y, text, usize::from(inner.width), self.theme.style(Role::Text));
-            }
-        }
-    }
-
-    fn paint_picker(
-        &self,
-        picker: &Picker,
-        area: Rect,
-        buf: &mut Buffer,
-        boxed: &dyn Fn(String, &str) -> Block<'static>,
-    ) {
-        let title = match picker.kind {
-            Kind::Sessions => "Sessions",
-            Kind::Models => "Models",
-        };
-        let foot = self.picker_foot(picker.kind, area.width);
-        let found = picker.found().count();
-        let count = if picker.filter.is_empty() {
-            format!("{title} · {found}")
-        } else {
-            format!("{title} · {found} of {}", picker.items.len())
-        };
-        boxed(count, &foot).render(area, buf);
-        let inner = inside(area);
-        if inner.area() == 0 {
-            return;
-        }
-        let width = usize::from(inner.width);
-        let filter = Clean::line(&picker.filter);
-        buf.set_stringn(inner.x, inner.y, format!("/ {filter}"), width, self.theme.style(Role::Strong));
-        if found == 0 {
-            let words = if picker.loading { "looking…" } else { "nothing found" };
-            self.paint_words(words, Rect { y: inner.y + 1, height: inner.height - 1, ..inner }, buf);
-            return;
-        }
-        let rows = picker.rows_of_item() as u16;
-        let mut y = inner.y + 1;
-        for (at, item) in picker.found().enumerate().skip(picker.top) {
-            if y + rows > inner.bottom() {
-                break;
-            }
-            let chosen = at == picker.chosen;
-            let sign = if chosen { "▸ " } else { "  " };
-            let role = if chosen { Role::Strong } else { Role::Text };
-            buf.set_stringn(inner.x, y, sign, width, self.theme.style(Role::Key));
-            buf.set_stringn(inner.x + 2, y, item.text.as_str(), width.saturating_sub(2), self.theme.style(role));
-            if rows > 1 {
-                let detail = item.detail.as_str();
-                buf.set_stringn(inner.x + 2, y + 1, detail, width.saturating_sub(2), self.theme.style(Role::Dim));
-            }
-            if chosen && self.theme.has_colour() {
-                buf.set_style(Rect::new(inner.x, y, inner.width, 1), self.theme.style(Role::Focus));
-            }
-            y += rows;
-        }
-    }
-
-    /// What the keys do in a list, in as many words as there is room for.
-    fn picker_foot(&self, kind: Kind, width: u16) -> String {
-        let (acts, more): (&[(Act, &str)], &str) = match kind {
-            Kind::Sessions => (
-                &[(Act::Choose, "continue"), (Act::Replay, "replay"), (Act::Rename, "rename"), (Act::Delete, "delete")],
-                "",
-            ),
-            Kind::Models => (&[(Act::Choose, "choose")], " · type another name"),
-        };
-        let key = |act| self.keys.first_of(Scope::Picker, act);
-        let close = self.keys.first_of(Scope::Always, Act::Stop);
-        let foot = |dot: &str| {
-            let words = acts.iter().map(|(act, word)| format!("{} {word}", key(*act))).collect::<Vec<_>>();
-            format!("{}{more}{dot}{close} close", words.join(dot))
-        };
-        let room = usize::from(width.saturating_sub(4));
-        let long = foot(" · ");
-        let forms = [long.clone(), long.replace(" close", ""), foot(" ").replace("Ctrl-", "^").replace(" close", "")];
-        let last = forms[2].clone();
-        forms.into_iter().find(|form| wrap::width(form) <= room).unwrap_or(last)
-    }
 }
 
 /// A line of at most so many columns; one that is cut ends with a sign.
@@ -556,19 +404,6 @@ fn cut_short(line: &Line<'static>, width: usize) -> Line<'static> {
     let mut line = wrap::cut(line, 0, width.saturating_sub(1));
     line.spans.push(Span::raw(if width > 0 { "…" } else { "" }));
     line
-}
-
-/// What is seen of a typed line, and the column of the cursor in it.
-fn typed_view(typed: &Typed, width: u16) -> (String, u16) {
-    let text = typed.text();
-    let at = typed.buffer.cursor().col.min(text.len());
-    let before = Clean::line(text.get(..at).unwrap_or_default()).into_string();
-    let after = Clean::line(text.get(at..).unwrap_or_default()).into_string();
-    let column = wrap::width(&before);
-    let room = usize::from(width).saturating_sub(1);
-    let from = column.saturating_sub(room);
-    let shown = wrap::cut(&Line::raw(before + &after), from, usize::from(width));
-    (wrap::joined(&shown).into_owned(), (column - from) as u16)
 }
 
 fn inside(area: Rect) -> Rect {

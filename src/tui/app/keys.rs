@@ -12,6 +12,7 @@ use crate::tui::edit::keys as edit_keys;
 use crate::tui::keys::{Act, Scope};
 use crate::tui::lines::Lines;
 use crate::tui::msg::Action;
+use crate::tui::story::Activity;
 use crate::tui::theme::Role;
 
 /// A character is typed.
@@ -23,6 +24,12 @@ impl App {
     pub(super) fn key(&mut self, key: KeyEvent) {
         let again = self.quit_again.take();
         let always = self.keys.act(Scope::Always, key);
+        // Whatever else is pressed, an answer that was not given yet is taken back: it was the start of a word, or regretted.
+        let taken_back = self.question.deadline().is_some() && self.give_back();
+        if is_printable(key) && self.asking.is_some() && !self.is_answerable() {
+            // Whoever types, wherever, does not answer yet.
+            self.question.typed(self.now);
+        }
         if always == Some(Act::Suspend) {
             return self.outbox.push(Action::Suspend);
         }
@@ -36,15 +43,13 @@ impl App {
             return;
         }
         if always == Some(Act::Cancel) {
-            // An answer that was not given yet is taken back with the draft.
-            self.give_back();
             return self.cancel(again.is_some_and(|until| self.now < until));
         }
         if self.editing.is_some() {
             return self.editor_key(key, always);
         }
-        if self.question.deadline().is_some() && self.give_back() {
-            // The key before was the start of a word; Enter behind a single letter sends nothing.
+        if taken_back {
+            // Enter behind a single letter sends nothing.
             if key.code != KeyCode::Enter {
                 self.text_key(key, always);
             }
@@ -146,6 +151,12 @@ impl App {
 
     /// Esc: closes what is open, or stops what goes on.
     fn stop(&mut self) {
+        // Stop means stop, whatever else is open.
+        if self.is_busy() && self.story.activity != Activity::Approval {
+            self.withdraw();
+            self.say("stopping");
+            return self.send(Command::Interrupt);
+        }
         if let Focus::Pane(pane) = self.focus
             && self.searching == Some(pane)
         {
@@ -164,6 +175,10 @@ impl App {
             self.give_back();
             return self.pose(Asking::Approval);
         }
+        if matches!(self.asking, Some(Asking::Delete { .. })) {
+            self.give_back();
+            return self.answer(Act::No);
+        }
         if self.is_busy() {
             self.withdraw();
             self.say("stopping");
@@ -179,9 +194,8 @@ impl App {
 
     /// Ctrl-C: clears the draft, then stops what goes on, then quits.
     fn cancel(&mut self, again: bool) {
-        if self.editing.take().is_some() {
-            self.say("the edit was left; the code is as it was");
-            return self.pose_again();
+        if self.editing.is_some() {
+            return self.drop_editor();
         }
         if !self.composer.is_empty() {
             return self.composer.clear();
@@ -189,7 +203,7 @@ impl App {
         if again || self.replay {
             return self.leave(Exit::Quit);
         }
-        if self.is_busy() && self.story.activity != crate::tui::story::Activity::Approval {
+        if self.is_busy() && self.story.activity != Activity::Approval {
             self.send(Command::Interrupt);
             self.say("stopping · Ctrl-C again quits");
         } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::ask::Asking;
-use super::{App, For, Pane};
+use super::{App, Focus, For, Pane};
 use crate::core::clean::Clean;
 use crate::core::command::{Change, Command, Question as Asked, SessionRow};
 use crate::core::event::TurnStatus;
@@ -341,7 +341,11 @@ impl App {
                 let title = "Title (empty: the first question)";
                 self.overlay = Some(Overlay::Line(Line::new(title, item.text.as_str(), Purpose::Rename(item.id))));
             }
-            (Some(Act::Delete), Some(item), Kind::Sessions) => self.pose(Asking::Delete(item.id)),
+            (Some(Act::Delete), Some(item), Kind::Sessions) => {
+                let below = self.asking.take().map(Box::new);
+                self.pose(Asking::Delete { id: item.id, below });
+                self.focus = Focus::Ask;
+            }
             (Some(Act::Choose), Some(item), Kind::Models) => self.choose_model(item.id),
             (Some(Act::Choose), None, Kind::Models) if !picker.filter.is_empty() => {
                 self.choose_model(picker.filter.clone());
@@ -353,10 +357,11 @@ impl App {
         }
     }
 
-    fn choose_model(&mut self, name: String) {
+    pub(super) fn choose_model(&mut self, name: String) {
         if self.session_id().is_some() {
             self.send(Command::Set(Change::Model(name)));
         } else {
+            self.withdraw();
             self.start(Some(name));
         }
     }
@@ -373,7 +378,7 @@ impl App {
 
     /// Entries came.
     pub(super) fn fill_picker(&mut self, kind: Kind, items: Vec<Item>) {
-        if let Some(Overlay::Picker(picker)) = self.overlay.as_mut().filter(|_| true)
+        if let Some(Overlay::Picker(picker)) = self.overlay.as_mut()
             && picker.kind == kind
         {
             picker.items = items;

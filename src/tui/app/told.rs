@@ -29,6 +29,8 @@ impl App {
                 self.story = Story::default();
                 self.story.chat.end();
                 self.code.pinned = None;
+                // Other attempts may come to have the same numbers.
+                self.forget_edit();
             }
             Update::Starting(text) => self.starting = Some(text),
             Update::Unsandboxed { failure } => {
@@ -43,22 +45,21 @@ impl App {
             Update::StartFailed { failure, models } => {
                 self.starting = None;
                 self.pose(Asking::StartFailed(failure));
-                if !models.is_empty() {
+                if !models.is_empty() && self.overlay.is_none() {
                     self.overlay = Some(Overlay::models());
                     self.fill_picker(Kind::Models, models.into_iter().map(model_item).collect());
                 }
             }
-            Update::AskRebuild { cells, .. } => {
-                let count = cells.len();
+            Update::AskRebuild { cells, terms } => {
                 let mut lines = Vec::new();
-                for (step, code) in cells {
+                for (step, code) in &cells {
                     lines.push(ratatui::text::Line::styled(
                         format!("step {step}"),
                         self.theme.style(crate::tui::theme::Role::Title),
                     ));
-                    lines.extend(Clean::code(&code).as_str().lines().map(|l| format!("  {l}").into()));
+                    lines.extend(Clean::code(code).as_str().lines().map(|l| format!("  {l}").into()));
                 }
-                self.pose(Asking::Rebuild { lines: Lines::new(lines), count });
+                self.pose(Asking::Rebuild { lines: Lines::new(lines), cells, terms });
             }
             Update::Position(position) => {
                 if self.position.is_none() && !position.warnings.is_empty() {
@@ -113,7 +114,7 @@ impl App {
                 self.forget_edit();
                 self.code.pinned = None;
                 if self.runs_by_itself(&proposal.terms.clone()) {
-                    self.approve("run_all");
+                    self.approve(super::ask::RUN_ALL);
                 } else {
                     self.run_all = None;
                     self.pose(Asking::Approval);
