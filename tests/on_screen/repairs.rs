@@ -39,12 +39,12 @@ fn what_runs_is_what_is_shown() {
     person.sees("mended");
     person.is_asked();
     person.press("[");
-    person.sees("not the one that would run");
+    person.sees("older attempt");
     person.press("y");
-    person.sees("this is the attempt that would run");
+    person.sees_no("older attempt");
     person.sees("mended");
     assert_eq!(of(&person.log(), "code_approved").len(), 1);
-    person.press("y");
+    person.answers("y");
     person.sees("Mended.");
 }
 
