@@ -199,7 +199,7 @@ mod tests {
             source.push(&"word ".repeat(100));
         }
         assert_eq!(source.text().len(), 1_000_000);
-        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < std::time::Duration::from_secs(100), "{:?}", begun.elapsed());
     }
 
     proptest! {
