@@ -109,35 +109,103 @@ impl AsRef<str> for Clean {
 
 fn clean(raw: &str, newline: char, tab: char) -> String {
     let mut out = String::with_capacity(raw.len());
-    let mut marks = 0;
-    let mut after_cr = false;
-    let mut put = |piece: Piece<'_>| {
-        let Piece::Char(c) = piece else { return };
-        let follows_cr = std::mem::replace(&mut after_cr, c == '\r');
-        match c {
-            '\n' if follows_cr => return,
-            '\n' | '\r' | '\u{2028}' | '\u{2029}' => out.push(newline),
-            '\t' => out.push(tab),
-            _ if is_direction(c) => push_named(&mut out, c),
-            _ if is_variation(c) || (is_mark(c) && !is_hidden(c)) => {
-                marks += 1;
-                if marks <= MAX_MARKS {
-                    out.push(c);
-                }
-                return;
-            }
-            // Does not end a run of marks: nothing stands between them on the screen.
-            _ if is_hidden(c) => return,
-            _ => out.push(c),
-        }
-        marks = 0;
-    };
-    let mut escapes = Escapes::default();
-    for c in raw.chars() {
-        escapes.feed(c, &mut put);
-    }
-    escapes.finish(&mut put);
+    let mut cleaner = Cleaner { newline, tab, ..Cleaner::default() };
+    cleaner.push(raw, &mut out);
+    cleaner.rest(&mut out);
     out
+}
+
+/// Cleans text that arrives in pieces as [`Clean::text`] cleans the whole. Every piece is read once, however long the text
+/// is: only of a sequence that is still open up to 8 KiB are held back.
+#[derive(Debug, Clone)]
+pub struct Cleaner {
+    escapes: Escapes,
+    /// Combining marks on the last character.
+    marks: usize,
+    after_cr: bool,
+    newline: char,
+    tab: char,
+}
+
+impl Default for Cleaner {
+    fn default() -> Self {
+        Self { escapes: Escapes::default(), marks: 0, after_cr: false, newline: '\n', tab: '\t' }
+    }
+}
+
+impl Cleaner {
+    /// Takes the next piece and appends the text that is certain by now.
+    pub fn push(&mut self, raw: &str, out: &mut String) {
+        let Self { escapes, marks, after_cr, newline, tab } = self;
+        for part in Runs(raw) {
+            match part {
+                Run::Plain(run) if escapes.is_idle() => {
+                    out.push_str(run);
+                    (*marks, *after_cr) = (0, false);
+                }
+                Run::Plain(run) | Run::Other(run) => {
+                    let put = &mut |piece: Piece<'_>| put_clean(piece, (*newline, *tab), marks, after_cr, out);
+                    run.chars().for_each(|c| escapes.feed(c, put));
+                }
+            }
+        }
+    }
+
+    /// Appends what is held back, as it is text if nothing more comes.
+    pub fn rest(&self, out: &mut String) {
+        if self.escapes.is_idle() {
+            return;
+        }
+        let Self { mut escapes, mut marks, mut after_cr, newline, tab } = self.clone();
+        escapes.finish(&mut |piece| put_clean(piece, (newline, tab), &mut marks, &mut after_cr, out));
+    }
+}
+
+/// Appends a character as [`Clean`] shows it; line ends and tabs become `blanks`.
+fn put_clean(piece: Piece<'_>, blanks: (char, char), marks: &mut usize, after_cr: &mut bool, out: &mut String) {
+    let Piece::Char(c) = piece else { return };
+    let follows_cr = std::mem::replace(after_cr, c == '\r');
+    match c {
+        '\n' if follows_cr => return,
+        '\n' | '\r' | '\u{2028}' | '\u{2029}' => out.push(blanks.0),
+        '\t' => out.push(blanks.1),
+        _ if is_direction(c) => push_named(out, c),
+        _ if is_variation(c) || (is_mark(c) && !is_hidden(c)) => {
+            *marks += 1;
+            if *marks <= MAX_MARKS {
+                out.push(c);
+            }
+            return;
+        }
+        // Does not end a run of marks: nothing stands between them on the screen.
+        _ if is_hidden(c) => return,
+        _ => out.push(c),
+    }
+    *marks = 0;
+}
+
+/// A text in runs: nearly all of it is printable ASCII, which needs no second look where no sequence is open.
+struct Runs<'a>(&'a str);
+
+enum Run<'a> {
+    /// Printable ASCII.
+    Plain(&'a str),
+    /// Anything else.
+    Other(&'a str),
+}
+
+impl<'a> Iterator for Runs<'a> {
+    type Item = Run<'a>;
+
+    fn next(&mut self) -> Option<Run<'a>> {
+        let is_plain = |b: &u8| matches!(b, b' '..=b'~');
+        let plain = is_plain(self.0.as_bytes().first()?);
+        let len = self.0.bytes().take_while(|b| is_plain(b) == plain).count();
+        // Bytes of characters that are not ASCII are never printable ASCII, so this is between characters.
+        let (run, rest) = self.0.split_at(len);
+        self.0 = rest;
+        Some(if plain { Run::Plain(run) } else { Run::Other(run) })
+    }
 }
 
 fn push_named(out: &mut String, c: char) {
@@ -229,8 +297,13 @@ impl Sanitizer {
     }
 
     fn put_text(&mut self, text: &str, out: &mut String) {
-        for c in text.chars() {
-            self.escapes.feed(c, &mut |piece| keep(piece, out));
+        for part in Runs(text) {
+            match part {
+                Run::Plain(run) if self.escapes.is_idle() => out.push_str(run),
+                Run::Plain(run) | Run::Other(run) => {
+                    run.chars().for_each(|c| self.escapes.feed(c, &mut |piece| keep(piece, out)));
+                }
+            }
         }
     }
 }
@@ -256,7 +329,7 @@ enum Piece<'a> {
 }
 
 /// The grammar of control sequences (ECMA-48), for 7-bit and C1 introducers alike.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Escapes {
     state: State,
     /// Body of the sequence so far.
@@ -280,6 +353,11 @@ enum State {
 }
 
 impl Escapes {
+    /// No sequence is open.
+    fn is_idle(&self) -> bool {
+        matches!(self.state, State::Ground)
+    }
+
     fn feed(&mut self, c: char, put: &mut impl FnMut(Piece<'_>)) {
         match self.state {
             State::Ground => self.ground(c, put),
@@ -534,6 +612,32 @@ mod tests {
             }
             out.push_str(&s.finish());
             prop_assert_eq!(out, sanitize(&bytes));
+        }
+
+        #[test]
+        fn pieces_are_cleaned_as_the_whole(bytes in hostile_bytes(), cut in 0usize..200) {
+            let raw = String::from_utf8_lossy(&bytes);
+            let cut = (0..=cut.min(raw.len())).rev().find(|at| raw.is_char_boundary(*at)).unwrap_or(0);
+            let mut cleaner = Cleaner::default();
+            let mut sure = String::new();
+            cleaner.push(&raw[..cut], &mut sure);
+            let mut early = sure.clone();
+            cleaner.rest(&mut early);
+            prop_assert_eq!(early, Clean::text(&raw[..cut]).into_string());
+            cleaner.push(&raw[cut..], &mut sure);
+            cleaner.rest(&mut sure);
+            prop_assert_eq!(sure, Clean::text(&raw).into_string());
+        }
+
+        #[test]
+        fn a_run_is_cleaned_as_its_characters_are(bytes in hostile_bytes()) {
+            let raw = String::from_utf8_lossy(&bytes);
+            let (mut marks, mut after_cr, mut out) = (0, false, String::new());
+            let mut escapes = Escapes::default();
+            let mut put = |piece: Piece<'_>| put_clean(piece, ('\n', '\t'), &mut marks, &mut after_cr, &mut out);
+            raw.chars().for_each(|c| escapes.feed(c, &mut put));
+            escapes.finish(&mut put);
+            prop_assert_eq!(out, Clean::text(&raw).into_string());
         }
 
         #[test]

@@ -1,6 +1,8 @@
 //! What happened, as the screen tells it: the chat, and every attempt of every step with its output. Folded from the records
 //! alone, so that a replay shows what was seen live, and seeking is folding again.
 
+use std::collections::VecDeque;
+
 use crate::core::event::{
     Channel, Event, Failure, How, ModelFailureKind, NoteKind, Outcome, Proposal, Record, RunFinished, Terms,
     TurnStatus, Usage,
@@ -13,6 +15,9 @@ use super::theme::Role;
 
 /// Runs before the last one keep little of their output in memory; all of it is in the log.
 const WHOLE_RUNS: usize = 2;
+
+/// What is kept of the output of all runs before those, bytes; the oldest is let go first. Some 500 runs that printed much.
+const OLDER_RUNS: usize = 32 * 1024 * 1024;
 
 /// Longest code shown while it is being written, bytes: a model in a loop writes for minutes.
 const MAX_LIVE_CODE: usize = 256 * 1024;
@@ -121,6 +126,10 @@ pub struct Story {
     /// Why the sandbox could not run what was approved; it waits to be approved once more.
     pub stalled: Option<Failure>,
     running: Option<usize>,
+    /// Runs whose output is whole, oldest first.
+    whole: VecDeque<usize>,
+    /// Runs of whose output little is kept, oldest first, and how many bytes.
+    older: VecDeque<(usize, usize)>,
 }
 
 impl Default for Story {
@@ -141,6 +150,8 @@ impl Default for Story {
             ended: None,
             stalled: None,
             running: None,
+            whole: VecDeque::new(),
+            older: VecDeque::new(),
         }
     }
 }
@@ -369,16 +380,38 @@ impl Story {
         self.running = at;
         self.activity = Activity::Run { since_ms: self.now_ms, limit_s: terms.timeout_seconds };
         self.progress.clear();
-        let (now, compact) = (self.now_ms, self.attempts.len().saturating_sub(WHOLE_RUNS));
-        if let Some(older) = self.attempts.get_mut(..compact) {
-            // Each is made small once.
-            older.iter_mut().rev().take(WHOLE_RUNS).for_each(|a| a.output.compact());
-        }
-        if let Some(run) = self.run() {
+        let Some(at) = at else { return };
+        let now = self.now_ms;
+        if let Some(run) = self.attempts.get_mut(at) {
             run.output = RunOutput::new();
             run.output.begin(now, terms.timeout_seconds);
             run.began_ms = Some(now);
             run.verdict = Verdict::Runs;
+        }
+        self.make_room(at);
+    }
+
+    /// A run begins, maybe not for the first time: of earlier ones less is kept.
+    fn make_room(&mut self, at: usize) {
+        self.whole.retain(|run| *run != at);
+        self.older.retain(|(run, _)| *run != at);
+        self.whole.push_back(at);
+        while self.whole.len() > WHOLE_RUNS
+            && let Some(older) = self.whole.pop_front()
+        {
+            if let Some(run) = self.attempts.get_mut(older) {
+                run.output.compact();
+                self.older.push_back((older, run.output.cost()));
+            }
+        }
+        let mut kept: usize = self.older.iter().map(|(_, cost)| cost).sum();
+        while kept > OLDER_RUNS
+            && let Some((oldest, cost)) = self.older.pop_front()
+        {
+            kept -= cost;
+            if let Some(run) = self.attempts.get_mut(oldest) {
+                run.output.let_go();
+            }
         }
     }
 
@@ -434,3 +467,6 @@ fn became(finished: &RunFinished) -> (String, Role) {
         Outcome::BackendLost { .. } => ("the sandbox was lost".into(), Role::Bad),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,7 @@ pub(super) enum Asking {
     /// The session could not begin. Try again?
     StartFailed(Failure),
     /// May these cells run again?
-    Rebuild { lines: Lines, cells: Vec<(u32, String)>, terms: Terms },
+    Rebuild { lines: Box<Lines>, cells: Vec<(u32, String)>, terms: Terms },
     /// Really run everything without asking?
     RunAll,
     /// Really delete this session? What was asked before is asked again afterwards.

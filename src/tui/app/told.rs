@@ -59,7 +59,7 @@ impl App {
                     ));
                     lines.extend(Clean::code(code).as_str().lines().map(|l| format!("  {l}").into()));
                 }
-                self.pose(Asking::Rebuild { lines: Lines::new(lines), cells, terms });
+                self.pose(Asking::Rebuild { lines: Box::new(Lines::new(lines)), cells, terms });
             }
             Update::Position(position) => {
                 if self.position.is_none() && !position.warnings.is_empty() {

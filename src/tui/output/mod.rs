@@ -75,6 +75,15 @@ enum Item {
     Gone(String),
 }
 
+impl Item {
+    fn cost(&self) -> usize {
+        match self {
+            Item::Table(table) => table.cost(),
+            Item::Figure { .. } | Item::Gone(_) => 0,
+        }
+    }
+}
+
 /// A place in the output, and a column of its line counted over its rows.
 #[derive(Debug, Clone, Copy)]
 struct Anchor {
@@ -177,6 +186,17 @@ impl RunOutput {
         self.let_tables_go(COMPACT_TABLES);
     }
 
+    /// Keeps nothing but how the run ended; for one of the oldest of many.
+    pub fn let_go(&mut self) {
+        *self = Self { begun: self.begun, end: self.end.take(), wrap: self.wrap, ..Self::new() };
+        self.buffer.add(Kind::Note, "what it printed is no longer kept here; it is in the log");
+    }
+
+    /// Bytes that are kept, about.
+    pub fn cost(&self) -> usize {
+        self.buffer.cost() + self.items.iter().map(Item::cost).sum::<usize>()
+    }
+
     /// Whether the run ended.
     pub fn is_finished(&self) -> bool {
         self.end.is_some() || self.is_cut_off
@@ -232,17 +252,13 @@ impl RunOutput {
 
     /// Lets the oldest tables go until the rest takes no more than `keep`; the newest stays.
     fn let_tables_go(&mut self, keep: usize) {
-        let cost = |item: &Item| match item {
-            Item::Table(table) => table.cost(),
-            Item::Figure { .. } | Item::Gone(_) => 0,
-        };
-        let mut sum: usize = self.items.iter().map(cost).sum();
+        let mut sum: usize = self.items.iter().map(Item::cost).sum();
         let newest = self.items.len().saturating_sub(1);
         for item in self.items.iter_mut().take(newest) {
             if sum <= keep {
                 return;
             }
-            sum -= cost(item);
+            sum -= item.cost();
             if let Item::Table(table) = item {
                 *item = Item::Gone(format!("{}, no longer kept here", table.title()));
             }

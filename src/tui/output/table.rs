@@ -55,6 +55,9 @@ pub struct TableView {
     inline: usize,
 }
 
+/// What the allocator adds to a short text, bytes, about.
+const ALLOCATED: usize = 16;
+
 #[derive(Debug, Clone, PartialEq)]
 struct Column {
     name: Clean,
@@ -108,7 +111,7 @@ impl TableView {
 
     /// What it takes in memory, bytes, about.
     pub fn cost(&self) -> usize {
-        let cell = |cell: &Clean| cell.as_str().len() + size_of::<Clean>();
+        let cell = |cell: &Clean| cell.as_str().len() + size_of::<Clean>() + ALLOCATED;
         self.rows.iter().flatten().map(cell).sum::<usize>() + self.columns.len() * size_of::<Column>()
     }
 
