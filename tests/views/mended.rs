@@ -215,3 +215,18 @@ fn hostile_numbers_of_a_log_are_only_large() {
     bench.stream(Event::ModelReplied(Box::new(Reply { calls: vec![call], ..Reply::default() })));
     assert!(bench.shows("again"));
 }
+
+#[test]
+fn code_of_ones_own_is_checked_too() {
+    let mut bench = idle();
+    let Event::CodeProposed(own) = proposal("own-1-1", "x = 'a\n", 1, 10) else { unreachable!() };
+    bench.stream(Event::CodeProposed(Proposal { how: How::User, ..own }));
+    let asked = bench.orders().into_iter().find_map(|o| match o {
+        Command::Ask(id, Question::Compile(code)) if code == "x = 'a\n" => Some(id),
+        _ => None,
+    });
+    let error = Some((1, "unterminated string".to_string()));
+    bench.tell(Update::Reply(asked.unwrap(), Answer::Compiled(error)));
+    bench.advance(1000);
+    assert!(bench.shows("does not compile: line 1: unterminated string"), "{}", bench.screen());
+}

@@ -340,7 +340,7 @@ impl App {
 
     /// What the compile check of an edited text found.
     pub(super) fn checked(&mut self, call: &str, error: Option<(u32, String)>) {
-        if self.code.edited_for(call).is_none() {
+        if self.story.waiting().is_none_or(|waiting| waiting.proposal.call != call) {
             return;
         }
         if let Some((line, message)) = &error {

@@ -4,8 +4,8 @@ use super::ask::Asking;
 use super::overlay::{Item, Kind, Overlay, session_item};
 use super::{App, Focus, For, LONG_TURN};
 use crate::core::clean::Clean;
-use crate::core::command::{Answer, Command, Update};
-use crate::core::event::{Event, Record, TurnStatus};
+use crate::core::command::{Answer, Command, Question, Update};
+use crate::core::event::{Event, How, Record, TurnStatus};
 use crate::tui::lines::Lines;
 use crate::tui::output::pager::Pager;
 use crate::tui::story::Story;
@@ -113,6 +113,9 @@ impl App {
                 self.turn_began.get_or_insert(self.now);
                 self.forget_edit();
                 self.code.pinned = None;
+                if proposal.how == How::User {
+                    self.ask(Question::Compile(proposal.code.clone()), For::Check(proposal.call.clone()));
+                }
                 if self.runs_by_itself(&proposal.terms.clone()) {
                     self.approve(super::ask::RUN_ALL);
                 } else {
