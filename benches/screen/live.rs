@@ -203,7 +203,9 @@ fn deltas(deltas: impl Iterator<Item = serde_json::Value>, a_second: u64) -> Say
     for delta in deltas {
         let chunk = json!({"id": "x", "object": "chat.completion.chunk", "model": MODEL,
             "choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
-        exchange = exchange.body(format!("data: {chunk}\n\n")).piece(Piece::Pause(Duration::from_micros(1_000_000 / a_second)));
+        exchange = exchange
+            .body(format!("data: {chunk}\n\n"))
+            .piece(Piece::Pause(Duration::from_micros(1_000_000 / a_second)));
     }
     Say::Reply(exchange.piece(Piece::Hold))
 }

@@ -10,8 +10,8 @@ use ratatui::backend::TestBackend;
 use ratatui::layout::Rect;
 use sandscript::core::command::{Command, Transport, Update};
 use sandscript::core::event::{
-    Channel, Event, How, Mode, Outcome, Proposal, Record, Reply, ResultBundle, RunFinished, SCHEMA_VERSION, SessionInfo,
-    StreamName, Table, Terms, TurnStatus,
+    Channel, Event, How, Mode, Outcome, Proposal, Record, Reply, ResultBundle, RunFinished, SCHEMA_VERSION,
+    SessionInfo, StreamName, Table, Terms, TurnStatus,
 };
 use sandscript::core::policy::{Capabilities, SecurityPolicy};
 use sandscript::desk::Desk;
@@ -48,8 +48,8 @@ const PRINTED: usize = 1024 * 1024;
 pub fn replay() {
     let folder = tempfile::tempdir().unwrap();
     write_log(folder.path(), RECORDS, turn);
-    in_terminal(folder.path());
     in_process(folder.path());
+    in_terminal(folder.path());
 }
 
 fn in_terminal(folder: &Path) {
@@ -83,6 +83,7 @@ fn in_terminal(folder: &Path) {
 }
 
 fn another_mark(stage: &mut Stage, key: &str) -> Duration {
+    stage.settle();
     let before = position(&stage.pty.screen());
     stage.until(key, |s| position(s) != before)
 }
@@ -102,13 +103,15 @@ fn in_process(folder: &Path) {
         let total = recording.records.len();
         let (orders, commands) = mpsc::channel(64);
         let (sender, mut updates) = mpsc::channel(64);
-        let desk = Desk {
-            data: "/nowhere".into(),
-            session: None,
-            folder: "/nowhere".into(),
-            redactor: Redactor::new(vec![]),
-        };
-        let task = tokio::spawn(replay::run(recording, Options { paused: true, ..Options::default() }, desk, commands, sender));
+        let desk =
+            Desk { data: "/nowhere".into(), session: None, folder: "/nowhere".into(), redactor: Redactor::new(vec![]) };
+        let task = tokio::spawn(replay::run(
+            recording,
+            Options { paused: true, ..Options::default() },
+            desk,
+            commands,
+            sender,
+        ));
         let mut app = app();
         let mut terminal = Terminal::new(TestBackend::new(COLUMNS, ROWS)).unwrap();
         until_position(&mut app, &mut updates, 0).await;
