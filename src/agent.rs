@@ -336,6 +336,9 @@ impl Agent {
 
     async fn command(&mut self, command: Command) {
         match command {
+            Command::Say(text) if self.session.in_turn() || self.session.is_rebuilding() => {
+                self.note(NoteKind::Warning, format!("not sent while something else goes on: {text}")).await;
+            }
             Command::Say(text) => {
                 self.record(Event::UserSaid { text }).await;
                 self.sync().await;
@@ -348,16 +351,15 @@ impl Agent {
             }
             Command::Interrupt => self.interrupt().await,
             Command::Save(folder) => self.save(folder).await,
-            Command::Propose { code, repairs } => {
-                if let Some(proposal) = self.session.own_proposal(&code, repairs) {
-                    self.record(Event::CodeProposed(proposal)).await;
-                }
-            }
+            Command::Propose { code, repairs } => match self.session.own_proposal(&code, repairs) {
+                Some(proposal) => self.record(Event::CodeProposed(proposal)).await,
+                None => self.note(NoteKind::Warning, "your code was not taken: something else goes on".into()).await,
+            },
             Command::Amend { step, attempt, call, timeout_seconds } => {
                 self.record(Event::TermsChanged { step, attempt, call, timeout_seconds }).await;
             }
             Command::Set(change) => self.change(change).await,
-            Command::Rebuild(approved) => self.rebuild(approved).await,
+            Command::Rebuild { approved, cells, terms } => self.rebuild(approved, &cells, terms).await,
             Command::Ask(id, question) => self.ask(id, question),
             // The session runs, and is no replay.
             Command::Start { .. } | Command::Transport(_) | Command::Shutdown => {}

@@ -14,6 +14,7 @@ use crate::replay::{DEFAULT_IDLE_LIMIT_MS, FASTEST, SLOWEST};
 /// What a stranger needs to begin.
 const AFTER_HELP: &str = "\
 Example, in a folder with data, with Ollama and mistral-nemo on this machine:
+  sandscript \"How many rows has sales.csv?\"          on the screen
   sandscript exec --allow-unsandboxed \"How many rows has sales.csv?\"
 
 Every option has a key in the configuration file (`sandscript config path`) and an environment variable: \
@@ -29,14 +30,13 @@ const MAX_SECONDS: u64 = 604_800;
     version,
     max_term_width = 100,
     args_override_self = true,
-    args_conflicts_with_subcommands = true,
     after_help = AFTER_HELP
 )]
 pub struct Cli {
     /// The first question of a new session on the screen
     pub prompt: Option<String>,
     /// No boxes and nothing that moves: lines only, for screen readers
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub plain: bool,
     /// What to do.
     #[command(subcommand)]

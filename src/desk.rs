@@ -16,6 +16,7 @@ use crate::log::export::Format;
 use crate::log::list::{self, SessionSummary, State};
 use crate::log::redact::Redactor;
 use crate::places::read_text;
+use crate::sandbox::value::redraw;
 
 /// Largest blob shown, bytes: what is kept of a stream.
 const MAX_BLOB: u64 = crate::log::blobs::MAX_TEXT_FILE;
@@ -27,8 +28,9 @@ const MAX_SESSIONS: usize = 1000;
 const MAX_HISTORY: usize = 500;
 
 /// Largest file of them, bytes, and the longest text that is kept.
-const MAX_HISTORY_BYTES: u64 = 1024 * 1024;
-const MAX_TYPED: usize = 8 * 1024;
+const MAX_HISTORY_BYTES: u64 = 8 * 1024 * 1024;
+/// As JSON a character takes six bytes at most, so that all of them fit.
+const MAX_TYPED: usize = 2 * 1024;
 
 /// What is asked, and where the answers are.
 #[derive(Debug, Clone)]
@@ -67,7 +69,9 @@ impl Desk {
 
     /// Hands a figure to the person's own viewer, as a copy: a viewer may write to what it shows.
     fn open_figure(&self, name: &str) -> Result<String, Failure> {
-        let bytes = self.blob(name)?;
+        // A log may come from anywhere: what a viewer gets was decoded within bounds and written anew.
+        let bytes = redraw(&self.blob(name)?)
+            .map_err(|why| Failure::new("the figure cannot be shown", why, "it is left where it is"))?;
         let failed = |e: std::io::Error| Failure::new("cannot write the figure", e.to_string(), "");
         let copy = tempfile::Builder::new().prefix("sandscript-").suffix(".png").tempfile().map_err(failed)?;
         std::fs::write(copy.path(), bytes).map_err(failed)?;
@@ -76,7 +80,11 @@ impl Desk {
         let shown =
             Command::new(viewer).arg(&path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         match shown {
-            Ok(_) => Ok(format!("the figure is in {}", path.display())),
+            Ok(mut viewer) => {
+                // Waited for, or it stays as a dead process until we end.
+                std::thread::spawn(move || viewer.wait());
+                Ok(format!("the figure is in {}", path.display()))
+            }
             Err(e) => Err(Failure::new(
                 format!("{viewer} could not be started"),
                 e.to_string(),

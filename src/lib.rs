@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod backstage;
 pub mod cli;
 pub mod config;
 pub mod config_command;
@@ -17,6 +18,7 @@ pub mod export_command;
 pub mod log;
 pub mod model;
 pub mod places;
+pub mod plain;
 pub mod printer;
 pub mod progress;
 pub mod replay;

@@ -7,7 +7,7 @@ use clap::Parser;
 use sandscript::cli::{Cli, Command};
 use sandscript::error::{Error, Kind, Result};
 use sandscript::places::Places;
-use sandscript::{config_command, exec, export_command, printer, sandbox, screen, sessions, show};
+use sandscript::{config_command, exec, export_command, plain, printer, sandbox, screen, sessions, show};
 
 fn main() -> ExitCode {
     sandbox::process::harden_process();
@@ -44,7 +44,14 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn run(cli: &Cli) -> Result<u8> {
     let places = Places::of_process()?;
     let common = &cli.common;
+    if let (Some(prompt), Some(_)) = (&cli.prompt, &cli.command) {
+        let hint = "put the question into quotes: sandscript \"How many rows?\"";
+        return Err(Error::usage(format!("unexpected argument '{prompt}'"), "it stands before a command", hint));
+    }
     match &cli.command {
+        None if cli.plain => block_on(plain::new(cli.prompt.as_deref(), common, &places)),
+        Some(Command::Resume(args)) if cli.plain => block_on(plain::resume(args, common, &places)),
+        Some(Command::Replay(args)) if cli.plain => plain::replay(args, &places),
         None => block_on(screen::new(cli.prompt.as_deref(), common, &places)),
         Some(Command::Resume(args)) => block_on(screen::resume(args, common, &places)),
         Some(Command::Replay(args)) => block_on(screen::replay(args, common, &places)),

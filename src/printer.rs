@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io::Write;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::error::{Error, Kind, Result};
 
@@ -16,21 +17,32 @@ const ROOM: usize = 64;
 
 /// Standard output. A reader that went away is no error of ours: what is left is dropped.
 pub struct Printer {
-    lines: Option<mpsc::Sender<String>>,
+    lines: Option<mpsc::Sender<Order>>,
     done: Option<oneshot::Receiver<std::io::Result<()>>>,
-    waiting: VecDeque<String>,
+    waiting: VecDeque<Order>,
+}
+
+/// What the thread is to do.
+enum Order {
+    Print(String),
+    /// Tell when all before it was printed.
+    Tell(oneshot::Sender<Instant>),
 }
 
 impl Printer {
     /// Starts the thread.
     pub fn new() -> Self {
-        let (lines, mut queue) = mpsc::channel::<String>(CHANNEL);
+        let (lines, mut queue) = mpsc::channel::<Order>(CHANNEL);
         let (tell, done) = oneshot::channel();
         std::thread::spawn(move || {
             let mut out = std::io::stdout();
             let mut result = Ok(());
-            while let (Some(line), true) = (queue.blocking_recv(), result.is_ok()) {
-                result = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+            while let (Some(order), true) = (queue.blocking_recv(), result.is_ok()) {
+                match order {
+                    Order::Print(text) => result = out.write_all(text.as_bytes()).and_then(|()| out.flush()),
+                    // Who asked may not want to know any more.
+                    Order::Tell(printed) => drop(printed.send(Instant::now())),
+                }
             }
             let _ = tell.send(result);
         });
@@ -39,7 +51,19 @@ impl Printer {
 
     /// Something to print, after what waits already.
     pub fn push(&mut self, text: String) {
-        self.waiting.push_back(text);
+        self.waiting.push_back(Order::Print(text));
+    }
+
+    /// Tells when everything pushed so far was printed; never, if nobody reads any more.
+    pub fn mark(&mut self) -> oneshot::Receiver<Instant> {
+        let (tell, printed) = oneshot::channel();
+        self.waiting.push_back(Order::Tell(tell));
+        printed
+    }
+
+    /// Whether nothing can be printed any more.
+    pub fn is_gone(&self) -> bool {
+        self.lines.as_ref().is_none_or(mpsc::Sender::is_closed)
     }
 
     /// Whether the producer may go on.
@@ -57,8 +81,8 @@ impl Printer {
         let Some(lines) = &self.lines else { return self.waiting.clear() };
         match lines.reserve().await {
             Ok(permit) => {
-                if let Some(text) = self.waiting.pop_front() {
-                    permit.send(text);
+                if let Some(order) = self.waiting.pop_front() {
+                    permit.send(order);
                 }
             }
             Err(_) => self.waiting.clear(),

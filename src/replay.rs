@@ -77,7 +77,7 @@ pub async fn run(
                     | Command::Interrupt
                     | Command::Save(_)
                     | Command::Set(_)
-                    | Command::Rebuild(_)
+                    | Command::Rebuild { .. }
                     | Command::Start { .. },
                 ) => {}
             },

@@ -2,25 +2,23 @@
 //! behind it together, and one after the other where the person goes from one to the next.
 
 use std::io::Write;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use crate::agent;
+use crate::backstage;
 use crate::cli::{Common, Replay, Resume};
 use crate::config::{Config, GraphicsSetting, ThemeSetting};
-use crate::core::command::{Answer, Command, Question, Update};
+use crate::core::command::{Command, Update};
 use crate::core::event::Failure;
 use crate::desk::Desk;
 use crate::error::{Error, Kind, Result};
-use crate::log::redact::Redactor;
 use crate::log::{fork, list};
 use crate::places::Places;
 use crate::replay::{self, Recording};
 use crate::sessions;
-use crate::start::{Keep, Options, Starter};
+use crate::start::{Keep, Starter};
 use crate::tui::app::{App, Begin};
 use crate::tui::highlight::Highlighter;
 use crate::tui::keys::Keys;
@@ -30,12 +28,6 @@ use crate::tui::run::{self, Ended};
 use crate::tui::terminal::Tui;
 use crate::tui::theme::ThemeName;
 use crate::tui::{Exit, Graphics, Settings};
-
-/// Orders and news on their way; a slow terminal holds the task behind up, never the memory.
-const CHANNEL: usize = 64;
-
-/// How long the task behind may take to write the end of a session: that of a run, and slack.
-const WIND_UP: Duration = Duration::from_secs(5);
 
 /// What is shown.
 #[derive(Debug, Clone)]
@@ -127,7 +119,7 @@ fn next(exit: Exit, show: &Show, places: &Places) -> Result<Option<Show>> {
                 Show::Replay(path, _) => path.clone(),
                 Show::New(_) | Show::Resume(_) | Show::Pick => found(&id)?,
             };
-            if !source.starts_with(places.data.join("sessions")) {
+            if !is_kept(&source, places) {
                 let why = "it is not among the sessions that are kept here";
                 return Err(Error::usage("will not continue this recording", why, "it can be replayed and exported"));
             }
@@ -135,6 +127,11 @@ fn next(exit: Exit, show: &Show, places: &Places) -> Result<Option<Show>> {
             Some(Show::Resume(copy.map_err(|failure| Error { kind: Kind::Internal, failure })?))
         }
     })
+}
+
+/// Whether a session lies among those that are kept here.
+fn is_kept(session: &Path, places: &Places) -> bool {
+    session.starts_with(places.data.join("sessions"))
 }
 
 struct Stage<'a> {
@@ -147,19 +144,22 @@ struct Stage<'a> {
 impl Stage<'_> {
     /// Shows one thing. How it ended, and the session that can be continued.
     async fn play(self, tui: &mut Tui, show: Show) -> Result<(Ended, Option<String>)> {
-        let (orders, commands) = mpsc::channel(CHANNEL);
-        let (tell, mut updates) = mpsc::channel(CHANNEL);
+        let (orders, commands) = mpsc::channel(backstage::CHANNEL);
+        let (tell, mut updates) = mpsc::channel(backstage::CHANNEL);
         let is_replay = matches!(show, Show::Replay(..));
         let pick = matches!(show, Show::Pick);
+        let may_fork = matches!(&show, Show::Replay(path, _) if is_kept(path, self.places));
+        let is_new = matches!(show, Show::New(_));
         let prompt = if let Show::New(prompt) = &show { prompt.clone() } else { None };
-        let desk = self.desk(match &show {
+        let session = match &show {
             Show::Replay(path, _) | Show::Resume(path) => Some(path.clone()),
             Show::New(_) | Show::Pick => None,
-        });
+        };
+        let desk = backstage::desk(self.starter, self.places, session);
         let behind = match show {
-            Show::New(_) => tokio::spawn(live(self.starter.clone(), Keep::New, desk, commands, tell)),
+            Show::New(_) => tokio::spawn(backstage::live(self.starter.clone(), Keep::New, desk, commands, tell)),
             Show::Resume(folder) => {
-                tokio::spawn(live(self.starter.clone(), Keep::Behind(folder), desk, commands, tell))
+                tokio::spawn(backstage::live(self.starter.clone(), Keep::Behind(folder), desk, commands, tell))
             }
             Show::Replay(path, options) => tokio::spawn(recorded(path, options, desk, commands, tell)),
             Show::Pick => tokio::spawn(answers(desk, commands, tell)),
@@ -171,6 +171,7 @@ impl Stage<'_> {
             settings: self.settings.clone(),
             keys: self.keys.clone(),
             replay: is_replay,
+            may_fork,
             pick,
             prompt,
             highlighter,
@@ -187,107 +188,21 @@ impl Stage<'_> {
             }
         };
         let ended = run::run(&mut app, tui, orders.clone(), &mut updates, background).await;
-        let abort = behind.abort_handle();
-        // The end of a session is written before anything else begins; a run that hangs is not waited for.
-        let _ = orders.try_send(Command::Shutdown);
-        drop(orders);
-        let wound_up = tokio::time::timeout(WIND_UP, async {
-            while updates.recv().await.is_some() {}
-            let _ = behind.await;
-        });
-        if wound_up.await.is_err() {
-            abort.abort();
+        if app.session_id().is_none() {
+            // Nothing was begun that must be ended in order.
+            behind.abort();
         }
-        let session = app.session_id().filter(|_| !is_replay && app.has_content()).map(str::to_string);
+        backstage::wind_up(orders, &mut updates, behind, drop).await;
+        let session = app.session_id().filter(|_| !is_replay).map(str::to_string);
+        let session = if app.has_content() {
+            session
+        } else {
+            session.filter(|_| is_new).into_iter().for_each(|id| backstage::forget(self.places, &id));
+            None
+        };
         let ended = ended.map_err(|failure| Error { kind: Kind::Internal, failure })?;
         Ok((ended, session))
     }
-
-    fn desk(&self, session: Option<PathBuf>) -> Desk {
-        let redactor = Redactor::new(Vec::new());
-        Desk { data: self.places.data.clone(), session, folder: self.starter.folder().to_path_buf(), redactor }
-    }
-}
-
-/// A live session: put together until it begins, then driven to its end.
-async fn live(
-    mut starter: Starter,
-    keep: Keep,
-    desk: Desk,
-    mut commands: mpsc::Receiver<Command>,
-    updates: mpsc::Sender<Update>,
-) {
-    let mut allow_unsandboxed = false;
-    loop {
-        let news = updates.clone();
-        // Where the screen is busy the next word will do.
-        let mut progress = |text: &str| drop(news.try_send(Update::Starting(text.to_string())));
-        let options = Options { max_retries: None, allow_unsandboxed, keep: keep.clone() };
-        let failed = match starter.open(&options, &mut progress).await {
-            Ok(started) => {
-                let temporary = started.temporary;
-                agent::run(started.parts, commands, updates).await;
-                drop(temporary);
-                return;
-            }
-            Err(failed) => failed,
-        };
-        let failure = failed.error.failure;
-        let update = if failed.unsandboxed {
-            Update::Unsandboxed { failure }
-        } else {
-            let models = if failed.no_model { starter.models().await.unwrap_or_default() } else { Vec::new() };
-            Update::StartFailed { failure, models }
-        };
-        if updates.send(update).await.is_err() {
-            return;
-        }
-        match wait_for_start(&starter, &desk, &mut commands, &updates).await {
-            Some((unsandboxed, model)) => {
-                allow_unsandboxed |= unsandboxed;
-                model.into_iter().for_each(|name| starter.set_model(name));
-            }
-            None => return,
-        }
-    }
-}
-
-/// Answers questions until the person wants to begin; nothing if they leave.
-async fn wait_for_start(
-    starter: &Starter,
-    desk: &Desk,
-    commands: &mut mpsc::Receiver<Command>,
-    updates: &mpsc::Sender<Update>,
-) -> Option<(bool, Option<String>)> {
-    loop {
-        match commands.recv().await? {
-            Command::Start { unsandboxed, model } => return Some((unsandboxed, model)),
-            Command::Ask(id, Question::Models) => {
-                let models = starter.models().await.map_or_else(Answer::Failed, Answer::Models);
-                updates.send(Update::Reply(id, models)).await.ok()?;
-            }
-            Command::Ask(id, question) => reply(desk, id, question, updates).await?,
-            Command::Shutdown => return None,
-            // There is no session yet.
-            Command::Say(_)
-            | Command::Approve { .. }
-            | Command::Reject { .. }
-            | Command::Propose { .. }
-            | Command::Amend { .. }
-            | Command::Interrupt
-            | Command::Save(_)
-            | Command::Set(_)
-            | Command::Rebuild(_)
-            | Command::Transport(_) => {}
-        }
-    }
-}
-
-async fn reply(desk: &Desk, id: u64, question: Question, updates: &mpsc::Sender<Update>) -> Option<()> {
-    let desk = desk.clone();
-    let answer = tokio::task::spawn_blocking(move || desk.answer(question)).await;
-    let answer = answer.unwrap_or_else(|e| Answer::Failed(Failure::new("that question failed", e.to_string(), "")));
-    updates.send(Update::Reply(id, answer)).await.ok()
 }
 
 /// Only answers questions.
@@ -295,7 +210,7 @@ async fn answers(desk: Desk, mut commands: mpsc::Receiver<Command>, updates: mps
     while let Some(command) = commands.recv().await {
         match command {
             Command::Ask(id, question) => {
-                if reply(&desk, id, question, &updates).await.is_none() {
+                if backstage::reply(&desk, id, question, &updates).await.is_none() {
                     return;
                 }
             }
@@ -308,7 +223,7 @@ async fn answers(desk: Desk, mut commands: mpsc::Receiver<Command>, updates: mps
             | Command::Interrupt
             | Command::Save(_)
             | Command::Set(_)
-            | Command::Rebuild(_)
+            | Command::Rebuild { .. }
             | Command::Start { .. }
             | Command::Transport(_) => {}
         }
@@ -379,8 +294,6 @@ fn cell_pixels() -> Option<(u16, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

@@ -210,7 +210,7 @@ impl Person {
             loop {
                 while self.waiting.is_empty() {
                     match self.updates.recv().await.expect("more records") {
-                        Update::Records(records) => self.waiting.extend(records),
+                        Update::Records(records) | Update::Past(records) => self.waiting.extend(records),
                         other => self.told.push(other),
                     }
                 }
@@ -229,7 +229,7 @@ impl Person {
         let reading = async {
             loop {
                 match self.updates.recv().await.expect("an update") {
-                    Update::Records(records) => self.waiting.extend(records),
+                    Update::Records(records) | Update::Past(records) => self.waiting.extend(records),
                     other => return other,
                 }
             }
@@ -591,11 +591,18 @@ async fn a_continued_session_tells_its_past_and_runs_its_cells_when_it_may() {
     for approved in [true, false] {
         let rules = Box0::default();
         let mut p = Person::continuing(vec![says("still 1")], &rules, LogWriter::ephemeral(), history.clone());
-        let Update::AskRebuild { cells, .. } = p.told().await else { panic!("it asks") };
+        let Update::AskRebuild { cells, terms } = p.told().await else { panic!("it asks") };
         assert_eq!(cells, [(1, "print 1".to_string())]);
         assert!(rules.ran.lock().unwrap().is_empty(), "nothing runs before it is approved");
         p.until(|e| matches!(e, Event::SessionResumed(_))).await;
-        p.order(Command::Rebuild(approved)).await;
+        // Other cells or other terms than those that wait are asked again, and nothing runs.
+        let stale = Terms { timeout_seconds: 99, ..terms.clone() };
+        for (cells, terms) in [(vec![(1, "print 2".to_string())], terms.clone()), (cells.clone(), stale)] {
+            p.order(Command::Rebuild { approved: true, cells, terms }).await;
+            assert!(matches!(p.told().await, Update::AskRebuild { .. }));
+        }
+        assert!(rules.ran.lock().unwrap().is_empty());
+        p.order(Command::Rebuild { approved, cells, terms }).await;
         if approved {
             p.until(|e| matches!(e, Event::Note { text, .. } if text.contains("are back"))).await;
         }

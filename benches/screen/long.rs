@@ -175,7 +175,7 @@ fn app() -> App {
         .await;
     });
     let keys = Keys::new(&settings.keys).unwrap();
-    App::new(Begin { settings, keys, replay: true, pick: false, prompt: None, highlighter, figures })
+    App::new(Begin { settings, keys, replay: true, may_fork: false, pick: false, prompt: None, highlighter, figures })
 }
 
 /// Many runs of much output, as the screen keeps them.

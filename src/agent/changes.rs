@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Agent, Connection};
 use crate::core::command::{Answer, Change, Question, Update};
-use crate::core::event::{Event, Failure, NoteKind, Record};
+use crate::core::event::{Event, Failure, NoteKind, Record, Terms};
 use crate::sandbox::inputs::Inputs;
 
 /// Records of an earlier part of the session told at once.
@@ -33,7 +33,7 @@ impl Agent {
         }
         let records: Vec<Arc<Record>> = history.into_iter().map(Arc::new).collect();
         for batch in records.chunks(HISTORY_BATCH) {
-            let _ = self.updates.send(Update::Records(batch.to_vec())).await;
+            let _ = self.updates.send(Update::Past(batch.to_vec())).await;
         }
     }
 
@@ -45,9 +45,14 @@ impl Agent {
         }
     }
 
-    pub(super) async fn rebuild(&mut self, approved: bool) {
+    /// Cells run again only as they were shown, on the terms that were shown; else it is asked again.
+    pub(super) async fn rebuild(&mut self, approved: bool, shown: &[(u32, String)], terms: Terms) {
         let cells = self.session.rebuildable().to_vec();
-        if let (Some(terms), false) = (self.session.terms(), cells.is_empty()) {
+        let same = shown.iter().map(|(step, code)| (*step, code)).eq(cells.iter().map(|c| (c.step, &c.code)));
+        if !same || self.session.terms().as_ref() != Some(&terms) {
+            return self.ask_rebuild().await;
+        }
+        if !cells.is_empty() {
             self.record(Event::RebuildDecided { cells, approved, by: "user".into(), terms }).await;
         }
     }
@@ -59,7 +64,7 @@ impl Agent {
                 let connecting = self.changes.connect(name);
                 tokio::spawn(async move { tell.send(Changed::Model(connecting.await)).await });
             }
-            Change::Attach(_) if self.session.in_turn() => {
+            Change::Attach(_) if self.session.in_turn() || self.session.is_rebuilding() => {
                 self.note(NoteKind::Warning, "files can be added when the turn is over".into()).await;
             }
             Change::Attach(path) => {
@@ -92,7 +97,7 @@ impl Agent {
                     self.note(NoteKind::Warning, text).await;
                 }
             }
-            Changed::Inputs(Ok((inputs, profile))) if !self.session.in_turn() => {
+            Changed::Inputs(Ok((inputs, profile))) if !self.session.in_turn() && !self.session.is_rebuilding() => {
                 self.open.inputs = inputs;
                 // The files of a sandbox are fixed when it is opened.
                 if let Some(Ok(sandbox)) = self.sandbox.take().as_ref().and_then(|opening| opening.peek()) {

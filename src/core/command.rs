@@ -63,7 +63,14 @@ pub enum Command {
     /// Change what holds for the session from now on.
     Set(Change),
     /// Run the accepted cells of a continued session again, to have its variables back; or do not.
-    Rebuild(bool),
+    Rebuild {
+        /// They run.
+        approved: bool,
+        /// The cells the person was shown: `(step, code)`.
+        cells: Vec<(u32, String)>,
+        /// What the person saw beside them.
+        terms: Terms,
+    },
     /// Begin, after [`Update::Unsandboxed`] or [`Update::StartFailed`].
     Start {
         /// The person takes an executor that does not isolate.
@@ -195,6 +202,8 @@ pub struct SessionRow {
 pub enum Update {
     /// Facts, in order.
     Records(Vec<Arc<Record>>),
+    /// Facts of an earlier part of a session that goes on, in order: they are shown, and nothing is done about them.
+    Past(Vec<Arc<Record>>),
     /// Forget all facts; the session is told again from its start.
     Reset,
     /// What takes time before the session can begin.

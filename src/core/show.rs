@@ -39,7 +39,7 @@ pub fn event(event: &Event, whole: bool) -> String {
         Event::ModelFailed(failed) => failure_lines(&failed.failure.to_string(), &failed.failure.hint),
         Event::SandboxFailed { failure } => failure_lines(&failure.to_string(), &failure.hint),
         Event::CodeProposed(proposal) => code(proposal),
-        Event::CodeApproved { edited: Some(edited), .. } => format!("edited by the user:\n{}", numbered(edited)),
+        Event::CodeApproved { edited: Some(edited), .. } => format!("edited by the user:\n{}", numbered(edited, " │ ")),
         Event::CodeApproved { edited: None, .. } => String::new(),
         Event::SessionResumed(info) => format!(
             "\nsession continued · {} · model {} · executor {}\n",
@@ -100,12 +100,13 @@ fn block(who: &str, text: &str) -> String {
 fn code(proposal: &Proposal) -> String {
     let how = if proposal.how == How::Recovered { " · recovered from a broken call" } else { "" };
     let head = format!("\nstep {} · attempt {}{how}\n", proposal.step, proposal.attempt);
-    format!("{head}{}\n", numbered(&proposal.code))
+    format!("{head}{}\n", numbered(&proposal.code, " │ "))
 }
 
-fn numbered(code: &str) -> String {
+/// Code with the numbers of its lines, and `sign` between the two.
+pub fn numbered(code: &str, sign: &str) -> String {
     let code = Clean::code(code).to_string();
-    code.lines().enumerate().map(|(i, line)| format!("{:>4} │ {line}\n", i + 1)).collect()
+    code.lines().enumerate().map(|(i, line)| format!("{:>4}{sign}{line}\n", i + 1)).collect()
 }
 
 fn output(stream: StreamName, text: &str, dropped: u64) -> String {

@@ -117,7 +117,9 @@ impl Turn<'_> {
 fn records(update: Update) -> Vec<Arc<Record>> {
     match update {
         Update::Records(records) => records,
-        Update::Reset
+        // A single question begins a session of its own.
+        Update::Past(_)
+        | Update::Reset
         | Update::Starting(_)
         | Update::Unsandboxed { .. }
         | Update::StartFailed { .. }

@@ -78,7 +78,8 @@ fn name(event: Event, taken: &mut Taken) -> Option<u32> {
         Event::RunFinished(finished) => {
             taken.blobs.extend([finished.stdout_blob, finished.stderr_blob].into_iter().flatten());
             taken.files.extend(finished.artifacts.into_iter().map(|artifact| artifact.name));
-            return Some(finished.step);
+            // A cell that ran again after a break belongs to where the step once ran.
+            return (finished.attempt > 0).then_some(finished.step);
         }
         Event::SessionStarted(_)
         | Event::SessionResumed(_)

@@ -11,6 +11,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -52,8 +54,9 @@ pub struct LogWriter {
 #[derive(Debug)]
 struct Live {
     folder: PathBuf,
-    /// Taken when dropped, which ends the thread.
-    orders: Option<mpsc::Sender<Order>>,
+    orders: mpsc::Sender<Order>,
+    /// The thread ends when it has done all it was told.
+    closing: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     health: watch::Receiver<Health>,
 }
@@ -62,6 +65,9 @@ struct Live {
 enum Order {
     Line(String),
     Barrier(oneshot::Sender<Result<(), Failure>>),
+    /// The writer was dropped. Barriers nobody waited for yet keep the channel open, and may belong to the very thread that
+    /// waits for the end of this one.
+    Close,
 }
 
 /// What the thread says of itself.
@@ -145,12 +151,14 @@ impl LogWriter {
             backlog_bytes: 0,
             sync_failed: None,
             health: tell,
+            closing: Arc::default(),
         };
+        let closing = owner.closing.clone();
         let thread = std::thread::Builder::new()
             .name("log".into())
             .spawn(move || owner.run(received))
             .map_err(|e| Failure::new("cannot start the thread that writes the log", e.to_string(), ""))?;
-        let live = Live { folder, orders: Some(orders), thread: Some(thread), health };
+        let live = Live { folder, orders, closing, thread: Some(thread), health };
         Ok(Self { live: Some(live), next_seq, refused: None })
     }
 
@@ -205,7 +213,7 @@ impl LogWriter {
     }
 
     fn orders(&self) -> Option<&mpsc::Sender<Order>> {
-        self.live.as_ref().and_then(|live| live.orders.as_ref())
+        self.live.as_ref().map(|live| &live.orders)
     }
 
     fn accept(&self, record: &Record) -> Result<String, Failure> {
@@ -245,7 +253,9 @@ impl LogWriter {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.orders.take();
+        self.closing.store(true, Ordering::Release);
+        // Where there is no room, the thread has something to do and looks afterwards.
+        let _ = self.orders.try_send(Order::Close);
         if let Some(thread) = self.thread.take() {
             // An error is a panic of the thread, of which there is nothing left to save.
             let _ = thread.join();
@@ -340,6 +350,7 @@ struct Owner {
     /// A failed sync is final: the system may have dropped what it could not write, and the next sync would not tell.
     sync_failed: Option<Failure>,
     health: watch::Sender<Health>,
+    closing: Arc<AtomicBool>,
 }
 
 impl Owner {
@@ -356,6 +367,10 @@ impl Owner {
                     // Who asked may have been cancelled.
                     let _ = reply.send(self.sync());
                 }
+                Order::Close => {}
+            }
+            if self.closing.load(Ordering::Acquire) && orders.is_empty() {
+                break;
             }
         }
         let _ = self.sync();

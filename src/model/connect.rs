@@ -135,7 +135,7 @@ pub async fn connect(config: ModelConfig) -> Result<Connected, ModelFailure> {
     Ok(Connected { model, mode, window, window_known, notes, base_url, loopback, memory })
 }
 
-/// The models a server lists, at most [`MAX_MODELS`].
+/// The models a server lists, at most 500.
 pub async fn models(config: &ModelConfig) -> Result<Vec<String>, ModelFailure> {
     let endpoint = Endpoint::parse(&config.base_url)?;
     let asked = Asked { base_url: endpoint.shown(), model: config.model.clone(), ..Asked::default() };

@@ -355,7 +355,7 @@ async fn blobs_are_answered_and_a_wrong_hash_is_refused() {
 async fn it_ends_with_its_screen_and_ignores_orders_to_a_session() {
     let mut screen = Screen::start(notes(&[0]), paused());
     screen.settle().await;
-    for command in [Command::Interrupt, Command::Say("x".into()), Command::Rebuild(true), Command::Shutdown] {
+    for command in [Command::Interrupt, Command::Say("x".into()), Command::Shutdown] {
         screen.orders.send(command).await.unwrap();
     }
     assert_eq!(screen.updates.recv().await, None);

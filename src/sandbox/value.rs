@@ -96,7 +96,7 @@ fn table(json: &[u8]) -> Option<Table> {
 }
 
 /// Decodes a PNG within bounds and writes its pixels anew, so that nothing but pixels goes on.
-fn redraw(bytes: &[u8]) -> Result<Vec<u8>, String> {
+pub fn redraw(bytes: &[u8]) -> Result<Vec<u8>, String> {
     if bytes.len() > MAX_PNG {
         return Err("larger than 5 MiB".into());
     }

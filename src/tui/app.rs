@@ -98,6 +98,8 @@ pub struct Begin {
     pub keys: Keys,
     /// A recording is played.
     pub replay: bool,
+    /// It lies among the sessions that are kept here, so that one can go on from it.
+    pub may_fork: bool,
     /// The list of sessions comes first.
     pub pick: bool,
     /// The first question.
@@ -114,6 +116,7 @@ pub struct App {
     keys: Keys,
     theme: Theme,
     replay: bool,
+    may_fork: bool,
     story: Story,
     composer: Composer,
     focus: Focus,
@@ -166,6 +169,7 @@ impl App {
             keys: begin.keys,
             theme,
             replay: begin.replay,
+            may_fork: begin.may_fork,
             story: Story::default(),
             composer: Composer::new(Vec::new()),
             focus: if begin.replay { Focus::Pane(Pane::Chat) } else { Focus::Text },
@@ -216,7 +220,7 @@ impl App {
 
     /// Whether anybody said anything.
     pub fn has_content(&self) -> bool {
-        !self.story.chat.is_empty()
+        self.story.has_content
     }
 
     // ---- orders ------------------------------------------------------------------------------------------------------
@@ -299,6 +303,9 @@ impl App {
     }
 
     fn mouse(&mut self, event: MouseEvent) {
+        if matches!(event.kind, MouseEventKind::Down(_)) {
+            self.give_back();
+        }
         let place = Place::new(event.column, event.row);
         let over = PANES.into_iter().find(|pane| self.areas.of(*pane).contains(place));
         match event.kind {
@@ -383,12 +390,13 @@ impl View for App {
         let at_once = (!self.outbox.is_empty()).then_some(self.now);
         let beat = if self.settings.motion { BEAT } else { SLOW_BEAT };
         let counts = (self.is_busy() && self.story.activity != Activity::Approval) || self.starting.is_some();
-        let settles = self.asking.is_some() && !self.settled;
+        // Then it takes the keys, and says so.
+        let opens = |at: &Instant| self.asking.is_some() && (!self.settled || *at > self.now);
         [
             at_once,
             self.composer.deadline().map(Instant::from_std),
             self.question.deadline(),
-            self.question.opens().filter(|_| settles),
+            self.question.opens().filter(opens),
             self.remark.as_ref().map(|(_, until)| *until),
             self.quit_again,
             (counts && !self.ended).then(|| self.now + beat),

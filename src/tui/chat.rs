@@ -96,6 +96,10 @@ impl Entry {
         Self::remark(Role::Bad, &format!("{failure}{hint}"))
     }
 
+    fn is_failure(&self) -> bool {
+        matches!(self.body, Body::Remark(Role::Bad, _))
+    }
+
     /// A file was copied to the person.
     pub fn saved(path: &str, bytes: u64) -> Self {
         Self::remark(Role::Good, &format!("saved {path} ({})", mib(bytes)))
@@ -312,7 +316,10 @@ impl Chat {
             TurnStatus::Rejected => ("rejected: the turn is over", Role::Text),
             TurnStatus::Stopped => ("stopped", Role::Text),
             TurnStatus::StepLimit => ("stopped at the limit of steps", Role::Warning),
-            TurnStatus::ModelError => ("the model gave no usable reply", Role::Bad),
+            TurnStatus::ModelError if self.entries.last().is_some_and(Entry::is_failure) => {
+                ("/retry asks the question again", Role::Dim)
+            }
+            TurnStatus::ModelError => ("the model gave no usable reply; /retry asks again", Role::Bad),
             TurnStatus::SandboxError => ("the sandbox was not available", Role::Bad),
         };
         match status {
@@ -453,6 +460,12 @@ impl Chat {
             self.follow = false;
         }
         found.is_some()
+    }
+
+    /// Rows in sight that are taken, of so many.
+    pub fn rows_in_sight(&self, height: u16) -> u16 {
+        let rows: usize = self.entries.iter().skip(self.top.line).map(|entry| entry.rows.len()).sum();
+        u16::try_from(rows.saturating_sub(self.top.row)).unwrap_or(u16::MAX).min(height)
     }
 
     /// Draws what is in sight.

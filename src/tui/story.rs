@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use crate::core::command::Update;
 use crate::core::event::{
-    Channel, Event, How, ModelFailureKind, NoteKind, Outcome, Proposal, Record, RunFinished, Terms, TurnStatus, Usage,
+    Channel, Event, Failure, How, ModelFailureKind, NoteKind, Outcome, Proposal, Record, RunFinished, Terms,
+    TurnStatus, Usage,
 };
 use crate::core::session::Session;
 
@@ -117,12 +117,14 @@ pub struct Story {
     pub files: Vec<String>,
     /// Moment of the last record, milliseconds of the session.
     pub now_ms: u64,
+    /// Somebody said or ran something, whatever the chat pane still shows of it.
+    pub has_content: bool,
     /// The last question.
     pub question: String,
     /// How the last turn ended; nothing while one is under way.
     pub ended: Option<TurnStatus>,
-    /// The sandbox could not run what was approved; it waits to be approved once more.
-    pub stalled: bool,
+    /// Why the sandbox could not run what was approved; it waits to be approved once more.
+    pub stalled: Option<Failure>,
     running: Option<usize>,
     /// Runs whose output is whole, oldest first.
     whole: VecDeque<usize>,
@@ -143,9 +145,10 @@ impl Default for Story {
             tokens_per_second: None,
             files: Vec::new(),
             now_ms: 0,
+            has_content: false,
             question: String::new(),
             ended: None,
-            stalled: false,
+            stalled: None,
             running: None,
             whole: VecDeque::new(),
             older: VecDeque::new(),
@@ -157,6 +160,7 @@ impl Story {
     /// Takes a record in.
     pub fn fold(&mut self, record: &Record) {
         self.now_ms = record.at_ms;
+        let waited = self.session.proposal().is_some();
         // What is to be done is done by the driver; here the state alone is of interest.
         drop(self.session.step(&record.event));
         match &record.event {
@@ -171,13 +175,16 @@ impl Story {
                     run.output.result(result);
                 }
             }
+            // The approval did not fit what waits: it waits still.
+            Event::CodeApproved { .. } if waited && self.session.proposal().is_some() => {}
             event => self.fact(event),
         }
     }
 
     /// The attempt that waits for approval.
     pub fn waiting(&self) -> Option<&Attempt> {
-        self.session.proposal().and_then(|_| self.attempts.last())
+        let proposal = self.session.proposal()?;
+        self.attempts.last().filter(|a| a.proposal.call == proposal.call)
     }
 
     /// The attempt of a step before this one.
@@ -232,6 +239,7 @@ impl Story {
                 self.chat.push(Entry::inputs(*files, *bytes));
             }
             Event::UserSaid { text } => {
+                self.has_content = true;
                 self.question.clone_from(text);
                 self.ended = None;
                 self.chat.push(Entry::person(text));
@@ -242,7 +250,8 @@ impl Story {
                 self.usage = reply.usage.or(self.usage);
                 self.tokens_per_second = reply.tokens_per_second.or(self.tokens_per_second);
                 self.chat.model_replied(&reply.text, reply.reasoning_bytes);
-                self.activity = Activity::Idle;
+                // What is made of it comes with the next record.
+                self.wait_for_model();
             }
             Event::ModelFailed(failed) => {
                 self.live_code.clear();
@@ -250,7 +259,7 @@ impl Story {
                 if failed.kind != ModelFailureKind::Interrupted {
                     self.chat.push(Entry::failure(&failed.failure));
                 }
-                self.activity = Activity::Idle;
+                self.wait_for_model();
             }
             Event::CodeProposed(proposal) => self.proposed(proposal),
             Event::TermsChanged { timeout_seconds, .. } => {
@@ -259,7 +268,7 @@ impl Story {
                 }
             }
             Event::CodeApproved { edited, .. } => {
-                self.stalled = false;
+                self.stalled = None;
                 if let Some(attempt) = self.attempts.last_mut() {
                     attempt.edited.clone_from(edited);
                     attempt.verdict = Verdict::Approved;
@@ -267,7 +276,7 @@ impl Story {
                 self.activity = Activity::Sandbox(self.now_ms);
             }
             Event::CodeRejected { reason, .. } => {
-                self.stalled = false;
+                self.stalled = None;
                 self.settle(Verdict::Rejected);
                 self.chat.push(Entry::rejected(reason.as_deref()));
                 self.activity = if reason.is_some() { Activity::Model(self.now_ms) } else { Activity::Idle };
@@ -282,7 +291,11 @@ impl Story {
             ))),
             Event::RebuildDecided { cells, approved, .. } => {
                 let text = if *approved {
-                    format!("running {} earlier cells again", cells.len())
+                    self.activity = Activity::Sandbox(self.now_ms);
+                    match cells.len() {
+                        1 => "running an earlier cell again".to_string(),
+                        many => format!("running {many} earlier cells again"),
+                    }
                 } else {
                     "earlier cells are not run again: their variables are gone".to_string()
                 };
@@ -291,13 +304,15 @@ impl Story {
             Event::TurnEnded { status, answer, unrepaired } => {
                 self.settle(Verdict::NotRun);
                 self.live_code.clear();
-                self.stalled = false;
+                self.stalled = None;
                 self.ended = Some(*status);
                 self.activity = Activity::Idle;
                 self.progress.clear();
                 self.chat.turn_ended(*status, answer, *unrepaired);
             }
-            Event::Note { kind: NoteKind::Progress, text } => self.progress.clone_from(text),
+            Event::Note { kind: NoteKind::Progress, text } if self.session.in_turn() => {
+                self.progress.clone_from(text);
+            }
             Event::Note { kind, text } => {
                 self.chat.push(Entry::warning(*kind, text));
                 if *kind == NoteKind::Reask && self.session.in_turn() {
@@ -317,7 +332,7 @@ impl Story {
 
     /// What waited or ran does so no more.
     fn settle(&mut self, verdict: Verdict) {
-        self.running = None;
+        self.cut_off();
         if let Some(attempt) = self.attempts.last_mut() {
             match attempt.verdict {
                 Verdict::Waits | Verdict::Approved | Verdict::Runs => attempt.verdict = verdict,
@@ -326,7 +341,19 @@ impl Story {
         }
     }
 
+    /// The records end, or go on elsewhere, while code ran: nobody saw how that ended.
+    pub fn cut_off(&mut self) {
+        let Some(at) = self.running.take() else { return };
+        if let Some(run) = self.attempts.get_mut(at) {
+            run.output.cut_off();
+            run.verdict = Verdict::NotRun;
+            self.chat.step_became(at, "interrupted by a crash".into(), Role::Bad);
+        }
+        self.activity = Activity::Idle;
+    }
+
     fn proposed(&mut self, proposal: &Proposal) {
+        self.has_content = true;
         self.live_code.clear();
         self.settle(Verdict::NotRun);
         if proposal.how == How::User {
@@ -389,21 +416,34 @@ impl Story {
     }
 
     fn run_finished(&mut self, finished: &RunFinished) {
-        let stalled = matches!(finished.outcome, Outcome::SetupFailed { .. } | Outcome::BackendLost { .. });
+        let stalled = match &finished.outcome {
+            Outcome::SetupFailed { failure, .. } | Outcome::BackendLost { failure, .. } => Some(failure),
+            Outcome::Exited { .. }
+            | Outcome::Signaled { .. }
+            | Outcome::TimeLimit
+            | Outcome::CpuLimit
+            | Outcome::MemoryLimit
+            | Outcome::OutputLimit
+            | Outcome::Cancelled => None,
+        };
         // One that could not begin has no `run_started`.
-        let at = self.running.take().or_else(|| self.attempts.len().checked_sub(1));
+        let is = |a: &Attempt| (a.proposal.step, a.proposal.attempt) == (finished.step, finished.attempt);
+        let at = self.running.take().or_else(|| self.attempts.iter().rposition(is));
         if let Some(run) = at.and_then(|at| self.attempts.get_mut(at)) {
             run.output.finish(finished);
             run.verdict = match &finished.outcome {
-                _ if stalled => Verdict::Waits,
+                _ if stalled.is_some() => Verdict::Waits,
                 outcome if outcome.is_success() => Verdict::Good,
                 outcome => Verdict::Bad(outcome.clone()),
             };
             let (text, role) = became(finished);
             self.chat.step_became(at.unwrap_or_default(), text, role);
         }
-        self.stalled = stalled && self.session.proposal().is_some();
-        self.activity = match (self.stalled, self.session.in_turn()) {
+        if let Some(failure) = stalled {
+            self.chat.push(Entry::failure(failure));
+        }
+        self.stalled = stalled.filter(|_| self.session.proposal().is_some()).cloned();
+        self.activity = match (self.stalled.is_some(), self.session.in_turn()) {
             (true, _) => Activity::Approval,
             (false, true) => Activity::Model(self.now_ms),
             (false, false) => Activity::Idle,
@@ -425,21 +465,6 @@ fn became(finished: &RunFinished) -> (String, Role) {
         Outcome::Cancelled => ("interrupted".into(), Role::Text),
         Outcome::SetupFailed { .. } => ("could not start".into(), Role::Bad),
         Outcome::BackendLost { .. } => ("the sandbox was lost".into(), Role::Bad),
-    }
-}
-
-/// The records of an update.
-pub fn records(update: &Update) -> &[std::sync::Arc<Record>] {
-    match update {
-        Update::Records(records) => records,
-        Update::Reset
-        | Update::Starting(_)
-        | Update::Unsandboxed { .. }
-        | Update::StartFailed { .. }
-        | Update::AskRebuild { .. }
-        | Update::Position(_)
-        | Update::Reply(..)
-        | Update::Ended => &[],
     }
 }
 

@@ -23,7 +23,7 @@ use super::external::{self, External};
 use super::guard;
 use super::input::Input;
 use super::run::{Incoming, Screen, View};
-use super::signals::Signals;
+use super::signals::{Notice, Signals};
 use crate::core::clean::Clean;
 use crate::core::event::Failure;
 
@@ -82,6 +82,9 @@ pub struct Tui {
     strings: bool,
     /// When the last stop of our own ended.
     woken: Option<Instant>,
+    /// The window changed since the last frame. It may have the old size again, but not the old picture: a terminal forgets
+    /// what does not fit.
+    resized: bool,
 }
 
 impl Tui {
@@ -96,8 +99,17 @@ impl Tui {
         let bytes = Bytes::default();
         let terminal = Terminal::new(CrosstermBackend::new(bytes.clone())).map_err(failed)?;
         let strings = term.as_deref() != Some("linux");
-        let mut tui =
-            Self { terminal, bytes, signals, input: None, left: VecDeque::new(), mouse, strings, woken: None };
+        let mut tui = Self {
+            terminal,
+            bytes,
+            signals,
+            input: None,
+            left: VecDeque::new(),
+            mouse,
+            strings,
+            woken: None,
+            resized: false,
+        };
         tui.claim().map_err(failed)?;
         Ok(tui)
     }
@@ -115,6 +127,14 @@ fn refusal(stdin: bool, stdout: bool, term: Option<&str>) -> Option<Failure> {
     }
 }
 
+impl Tui {
+    /// Clears the screen, so that the next frame is a whole one. `Terminal::clear` would ask the terminal for its cursor.
+    fn forget(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((ratatui::layout::Position::ORIGIN, size)))
+    }
+}
+
 impl Screen for Tui {
     async fn next(&mut self) -> Incoming {
         let event = async {
@@ -124,12 +144,14 @@ impl Screen for Tui {
                 None => pending().await,
             }
         };
-        tokio::select! {
+        let incoming = tokio::select! {
             biased;
             () = guard::panicked() => Incoming::Panicked,
             notice = self.signals.next() => Incoming::Notice(notice),
             event = event => event.map_or(Incoming::Gone, Incoming::Event),
-        }
+        };
+        self.resized |= matches!(incoming, Incoming::Notice(Notice::Resize));
+        incoming
     }
 
     fn ready(&mut self) -> Option<Incoming> {
@@ -142,6 +164,9 @@ impl Screen for Tui {
             return Ok(());
         }
         queue!(self.bytes, BeginSynchronizedUpdate)?;
+        if std::mem::take(&mut self.resized) {
+            self.forget()?;
+        }
         draw(&mut self.terminal, view)?;
         queue!(self.bytes, EndSynchronizedUpdate)?;
         self.bytes.send()
@@ -158,9 +183,7 @@ impl Screen for Tui {
         // Another program may have changed the modes without our knowing; what is raw already would not be set again.
         guard::give_back()?;
         guard::take(self.mouse)?;
-        // Clears the screen, so that the next frame is a whole one. `Terminal::clear` would ask the terminal for its cursor.
-        let size = self.terminal.size()?;
-        self.terminal.resize(Rect::from((ratatui::layout::Position::ORIGIN, size)))?;
+        self.forget()?;
         if self.input.is_none() {
             self.input = Some(Input::start()?);
         }

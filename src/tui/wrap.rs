@@ -364,7 +364,7 @@ mod tests {
             assert!(rows.len() > 2000, "{unit:?}");
             cut(&line, 100_000, 80);
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(100), "{:?}", begun.elapsed());
     }
 
     fn text() -> impl Strategy<Value = String> {

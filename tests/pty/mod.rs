@@ -142,7 +142,8 @@ impl Pty {
 
     /// What is on the screen now, without the spaces at the ends of lines.
     pub fn screen(&self) -> String {
-        let text = self.parser.screen().contents();
+        // A space that does not end a line is a space to who reads.
+        let text = self.parser.screen().contents().replace('\u{a0}', " ");
         text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
     }
 
@@ -178,12 +179,14 @@ impl Pty {
     }
 
     /// Waits until the screen shows `text`.
+    #[track_caller]
     pub fn wait_for(&mut self, text: &str) {
         let found = self.read_until(LIMIT, |pty| pty.screen().contains(text));
         assert!(found, "no {text:?} on the screen:\n{}", self.screen());
     }
 
     /// Waits for the end; 128 and the signal's number more for a program that was killed.
+    #[track_caller]
     pub fn exit_code(&mut self) -> u32 {
         // The terminal is closed by the end, unless a child of the program holds it.
         let until = Instant::now() + LIMIT;

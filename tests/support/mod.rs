@@ -201,14 +201,19 @@ pub struct Server {
 impl Server {
     /// Plays the exchanges: each request takes the first unused one it matches, and gets 404 where there is none.
     pub fn play(script: Vec<Exchange>) -> Self {
+        Self::play_at(0, script)
+    }
+
+    /// The same at this port.
+    pub fn play_at(port: u16, script: Vec<Exchange>) -> Self {
         let shared: Shared = Arc::new((Mutex::new(State { script, ..State::default() }), Condvar::new()));
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        let (tell_port, port) = mpsc::channel();
+        let (tell_port, told_port) = mpsc::channel();
         let for_thread = shared.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
-                let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+                let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
                 tell_port.send(listener.local_addr().expect("an address").port()).expect("a test that waits");
                 tokio::select! {
                     () = accept(listener, for_thread) => {}
@@ -216,19 +221,24 @@ impl Server {
                 }
             });
         });
-        let port = port.recv_timeout(PATIENCE).expect("the server starts");
+        let port = told_port.recv_timeout(PATIENCE).expect("the server starts");
         Self { port, shared, stop: Some(stop), thread: Some(thread) }
     }
 
     /// An OpenAI-compatible server with the model [`MODEL`] that says these things, one a request. Asked once more, it
     /// answers with an error, so that a test sees the surplus request.
     pub fn chat(says: Vec<Say>) -> Self {
+        Self::chat_at(0, says)
+    }
+
+    /// The same at this port.
+    pub fn chat_at(port: u16, says: Vec<Say>) -> Self {
         let models = json!({"object": "list", "data": [{"id": MODEL, "object": "model", "meta": {"n_ctx": 8192}}]});
         let mut script = vec![Exchange::on("GET /v1/models").json(&models).always()];
         script.extend(says.into_iter().map(Say::exchange));
         let over = json!({"error": {"message": "the script is over"}});
         script.push(Exchange::on("POST /v1/chat/completions").status(500).json(&over).always());
-        Self::play(script)
+        Self::play_at(port, script)
     }
 
     /// Base URL, with `/v1`.

@@ -34,9 +34,9 @@ impl Session {
 
     /// How code of the person's own would be proposed; nothing while a turn is under way.
     pub fn own_proposal(&self, code: &str, repairs: Option<u32>) -> Option<Proposal> {
-        let info = self.info.as_ref().filter(|_| self.turn.is_none() && !self.is_rebuilding())?;
+        let info = self.info.as_ref().filter(|_| self.turn.is_none() && !self.is_rebuilding() && !self.undecided)?;
         let failed = self.failed.as_ref().filter(|f| Some(f.step) == repairs);
-        let (step, attempt) = failed.map_or((self.steps + 1, 1), |f| (f.step, f.runs + 1));
+        let (step, attempt) = failed.map_or((self.steps.saturating_add(1), 1), |f| (f.step, f.runs.saturating_add(1)));
         Some(Proposal {
             step,
             attempt,

@@ -24,7 +24,8 @@ impl Session {
         if self.undecided { &self.accepted } else { &[] }
     }
 
-    pub(super) fn is_rebuilding(&self) -> bool {
+    /// Whether earlier cells are being run again.
+    pub fn is_rebuilding(&self) -> bool {
         self.rebuild.is_some()
     }
 

@@ -79,7 +79,7 @@ impl Session {
             let queued = match open.pop_front() {
                 Some(step) => Queued { step, nth: 0, call },
                 None => {
-                    self.steps += 1;
+                    self.steps = self.steps.saturating_add(1);
                     turn.steps += 1;
                     Queued { step: self.steps, nth: turn.steps, call }
                 }

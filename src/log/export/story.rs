@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Entries, known};
 use crate::core::clean::Clean;
 use crate::core::event::{
-    Event, Failure, NoteKind, Proposal, Reply, ResultBundle, RunFinished, SessionInfo, StreamName, TurnStatus,
+    Event, Failure, NoteKind, Outcome, Proposal, Reply, ResultBundle, RunFinished, SessionInfo, StreamName, TurnStatus,
 };
 use crate::core::render::limit_note;
 
@@ -97,6 +97,17 @@ pub(super) enum Shown {
 }
 
 impl Cell {
+    /// It may be approved: it was not yet, or the sandbox could not run it and it is asked once more.
+    fn waits(&self) -> bool {
+        match &self.fate {
+            Fate::Waiting => true,
+            Fate::Finished(end) => {
+                matches!(end.outcome, Outcome::SetupFailed { .. } | Outcome::BackendLost { .. })
+            }
+            Fate::Approved | Fate::Begun | Fate::Rejected(_) => false,
+        }
+    }
+
     /// The text that was approved, or is proposed.
     pub(super) fn code(&self) -> &str {
         self.edited.as_deref().unwrap_or(&self.proposal.code)
@@ -266,7 +277,7 @@ impl Teller {
     }
 
     fn waiting(&mut self, of: (u32, u32, &str)) -> Option<&mut Cell> {
-        let at = self.newest(|cell| matches!(cell.fate, Fate::Waiting) && cell.proposal.is(of));
+        let at = self.newest(|cell| cell.waits() && cell.proposal.is(of));
         self.cell(at)
     }
 

@@ -75,6 +75,22 @@ async fn dropping_loses_nothing() {
 }
 
 #[tokio::test]
+async fn a_barrier_nobody_waited_for_holds_no_end_up() {
+    let data = tempfile::tempdir().unwrap();
+    let mut writer = LogWriter::create(data.path(), now()).unwrap();
+    let folder = writer.folder().unwrap().to_path_buf();
+    let barriers: Vec<_> = (0..3).map(|_| writer.barrier()).collect();
+    for seq in 0..100 {
+        writer.append(&note(seq, "x")).await.unwrap();
+    }
+    drop(writer);
+    assert_eq!(read(&folder).0.len(), 100);
+    for barrier in barriers {
+        assert!(barrier.await.is_err(), "nobody is there to sync any more");
+    }
+}
+
+#[tokio::test]
 async fn a_record_out_of_order_is_refused() {
     let data = tempfile::tempdir().unwrap();
     let mut writer = LogWriter::create(data.path(), now()).unwrap();

@@ -11,7 +11,7 @@ const WIDE: u16 = 100;
 const TALL: u16 = 20;
 
 /// From this size on the chat and one other pane are seen.
-const MEDIUM_WIDE: u16 = 60;
+pub(super) const MEDIUM_WIDE: u16 = 60;
 const MEDIUM_TALL: u16 = 18;
 
 /// Where things are.
@@ -58,6 +58,16 @@ impl Areas {
     }
 }
 
+/// The chat, and what is right of it.
+fn columns(area: Rect) -> [Rect; 2] {
+    Layout::horizontal([Constraint::Percentage(46), Constraint::Fill(1)]).areas(area)
+}
+
+/// The code, and the output below it.
+fn rows(area: Rect) -> [Rect; 2] {
+    Layout::vertical([Constraint::Percentage(58), Constraint::Fill(1)]).areas(area)
+}
+
 /// Within a border.
 fn inside(area: Rect) -> Rect {
     if area.width < 3 || area.height < 3 {
@@ -88,18 +98,19 @@ impl App {
         ])
         .areas(whole);
         (areas.ask, areas.status) = (ask, status);
-        if wide && self.zoomed.is_none() {
+        if wide && self.zoomed.is_none() && self.replay {
+            areas.text = text;
+            let [left, right] = columns(panes);
+            areas.chat = left;
+            [areas.code, areas.output] = rows(right);
+        } else if wide && self.zoomed.is_none() {
             // The text field stands below the chat.
             let above = Rect::new(whole.x, whole.y, whole.width, panes.height + text.height);
-            let [left, right] = Layout::horizontal([Constraint::Percentage(46), Constraint::Fill(1)]).areas(above);
-            let rows = if self.replay {
-                1 + frame
-            } else {
-                self.composer.height(left.width.saturating_sub(frame)).min((whole.height / 3).max(1)) + frame
-            };
-            [areas.chat, areas.text] = Layout::vertical([Constraint::Fill(1), Constraint::Length(rows)]).areas(left);
-            [areas.code, areas.output] =
-                Layout::vertical([Constraint::Percentage(58), Constraint::Fill(1)]).areas(right);
+            let [left, right] = columns(above);
+            let draft_rows = self.composer.height(left.width.saturating_sub(frame)).min((whole.height / 3).max(1));
+            [areas.chat, areas.text] =
+                Layout::vertical([Constraint::Fill(1), Constraint::Length(draft_rows + frame)]).areas(left);
+            [areas.code, areas.output] = rows(right);
             areas.ask = Rect { y: above.bottom(), ..areas.ask };
         } else {
             areas.text = text;
@@ -115,6 +126,10 @@ impl App {
     fn stack(&mut self, areas: &mut Areas, panes: Rect, medium: bool) {
         if let Some(pane) = self.zoomed {
             return Self::place(areas, pane, panes);
+        }
+        if medium && self.is_welcome() {
+            areas.chat = panes;
+            return;
         }
         if medium {
             let below = self.lower_pane();
@@ -145,7 +160,7 @@ impl App {
                     Pane::Code
                 }
                 Activity::Approval => Pane::Code,
-                Activity::Idle if self.story.attempts.is_empty() => Pane::Code,
+                Activity::Idle if !self.has_output() => Pane::Code,
                 Activity::Idle
                 | Activity::Model(_)
                 | Activity::Writing { .. }
@@ -160,6 +175,11 @@ impl App {
         self.story.live_code.is_empty() && self.story.attempts.last().is_some_and(|a| a.output.is_finished())
     }
 
+    /// The last attempt ran, so that there is more to read than its code.
+    fn has_output(&self) -> bool {
+        self.story.attempts.last().is_some_and(|a| a.began_ms.is_some() || a.output.is_finished())
+    }
+
     /// The pane that is seen where there is room for one.
     pub(super) fn single_pane(&self) -> Pane {
         match self.focus {
@@ -170,6 +190,12 @@ impl App {
                 Activity::Idle | Activity::Model(_) | Activity::Writing { .. } | Activity::Sandbox(_) => Pane::Chat,
             },
         }
+    }
+
+    /// Nothing happened yet that there would be something to show of.
+    pub(super) fn is_welcome(&self) -> bool {
+        let panes_wanted = self.editing.is_some() || matches!(self.focus, Focus::Pane(Pane::Code | Pane::Output));
+        self.story.chat.is_empty() && self.story.attempts.is_empty() && !self.replay && !panes_wanted
     }
 
     /// Prepares what is in sight.
@@ -218,7 +244,9 @@ impl App {
         match &mut self.overlay {
             Some(Overlay::Lines { lines, .. }) => lines.layout(inner.width, inner.height),
             Some(Overlay::Pager(pager)) => pager.layout(inner.width, inner.height, self.theme),
-            Some(Overlay::Picker(picker)) => picker.layout(usize::from(inner.height.saturating_sub(2) / 2)),
+            Some(Overlay::Picker(picker)) => {
+                picker.layout(usize::from(inner.height.saturating_sub(1)) / picker.rows_of_item());
+            }
             Some(Overlay::Line(_)) | None => {}
         }
     }

@@ -24,19 +24,28 @@ pub(super) enum Asking {
     /// The session could not begin. Try again?
     StartFailed(Failure),
     /// May these cells run again?
-    Rebuild { lines: Lines, count: usize },
+    Rebuild { lines: Box<Lines>, cells: Vec<(u32, String)>, terms: Terms },
     /// Really run everything without asking?
     RunAll,
-    /// Really delete this session?
-    Delete(String),
+    /// Really delete this session? What was asked before is asked again afterwards.
+    Delete { id: String, below: Option<Box<Asking>> },
 }
 
 impl App {
     /// Something is asked from now on.
     pub(super) fn pose(&mut self, asking: Asking) {
+        // A key pressed for the question before is none for this one.
+        self.give_back();
         self.asking = Some(asking);
         self.settled = false;
         self.question.show(self.now, self.last_typed);
+    }
+
+    /// The approval once more, after the person looked elsewhere and came back. Typing ahead is no danger here.
+    pub(super) fn pose_back(&mut self) {
+        self.pose(Asking::Approval);
+        self.question.show_again(self.now);
+        self.settle_question();
     }
 
     pub(super) fn withdraw(&mut self) {
@@ -61,8 +70,12 @@ impl App {
             return;
         }
         self.settled = true;
-        if self.composer.is_empty() && self.overlay.is_none() && self.editing.is_none() {
+        // Who steps through what a search found goes on with that.
+        let free = self.overlay.is_none() && self.editing.is_none() && self.searching.is_none();
+        if self.composer.is_empty() && free {
             self.focus = self.target();
+            // What is asked about is seen.
+            self.zoomed.take_if(|pane| self.focus == Focus::Pane(Pane::Code) && *pane != Pane::Code);
         }
     }
 
@@ -80,7 +93,7 @@ impl App {
             | Asking::StartFailed(_)
             | Asking::Rebuild { .. }
             | Asking::RunAll
-            | Asking::Delete(_) => Some(Scope::Confirm),
+            | Asking::Delete { .. } => Some(Scope::Confirm),
         }
     }
 
@@ -130,32 +143,30 @@ impl App {
                 self.withdraw();
                 self.start(None);
             }
-            (Some(Asking::StartFailed(_)), Act::OtherModel) => {
-                self.withdraw();
+            (asking @ Some(Asking::StartFailed(_)), Act::OtherModel) => {
+                self.asking = asking;
                 self.pick_model();
             }
             (Some(Asking::StartFailed(_)), Act::No) => self.leave(Exit::Quit),
-            (Some(Asking::Rebuild { .. }), Act::Yes | Act::No) => {
+            (Some(Asking::Rebuild { cells, terms, .. }), Act::Yes | Act::No) => {
                 self.withdraw();
-                self.send(Command::Rebuild(act == Act::Yes));
-                self.next_in_queue();
+                self.send(Command::Rebuild { approved: act == Act::Yes, cells, terms });
             }
             (Some(Asking::RunAll), Act::Yes) => {
                 self.run_all = self.story.waiting().map(|a| a.proposal.terms.clone());
-                self.pose(Asking::Approval);
-                self.approve("run_all");
+                self.pose_back();
+                self.approve(RUN_ALL);
             }
-            (Some(Asking::RunAll), Act::No) => self.pose(Asking::Approval),
-            (Some(Asking::Delete(id)), Act::Yes) => {
+            (Some(Asking::RunAll), Act::No) => self.pose_back(),
+            (Some(Asking::Delete { id, below }), Act::Yes | Act::No) => {
                 self.withdraw();
-                self.ask(Asked::Delete(id), For::Word);
-                self.ask(Asked::Sessions, For::Sessions);
-                self.overlay = Some(Overlay::sessions());
-            }
-            (Some(Asking::Delete(_)), Act::No) => {
-                self.withdraw();
-                self.ask(Asked::Sessions, For::Sessions);
-                self.overlay = Some(Overlay::sessions());
+                if act == Act::Yes {
+                    self.ask(Asked::Delete(id), For::Word);
+                }
+                if let Some(below) = below {
+                    self.pose(*below);
+                }
+                self.pick_session();
             }
             (asking, _) => self.asking = asking,
         }
@@ -180,22 +191,29 @@ impl App {
 
     fn answer_approval(&mut self, act: Act) {
         match act {
-            Act::Run => self.approve("user"),
+            Act::Run | Act::RunAll if self.code.pinned.take().is_some() => {
+                self.say("now it shows the code that waits: read it, then answer");
+            }
             Act::Edit => self.edit_proposal(),
             Act::External => self.edit_outside(),
             Act::Reject => {
-                self.overlay = Some(Overlay::Line(Line::new(
-                    "Reason for the model to try again (empty: the turn ends)",
-                    "",
-                    Purpose::Reject,
-                )));
+                let Some(waiting) = self.story.waiting() else { return };
+                let title = "Why not? (empty: the turn ends)";
+                let purpose = Purpose::Reject(waiting.proposal.call.clone());
+                self.overlay = Some(Overlay::Line(Line::new(title, "", purpose)));
             }
             Act::Limit => {
-                let now = self.story.waiting().map(|a| a.proposal.terms.timeout_seconds).unwrap_or_default();
-                let title = "Time limit of this run, seconds";
-                self.overlay = Some(Overlay::Line(Line::new(title, &now.to_string(), Purpose::Limit)));
+                let Some(waiting) = self.story.waiting() else { return };
+                let Proposal { call, terms, .. } = waiting.proposal.clone();
+                let (title, now) = ("Time limit of this run, seconds", terms.timeout_seconds.to_string());
+                self.overlay = Some(Overlay::Line(Line::new(title, &now, Purpose::Limit(call))));
+            }
+            // What is not seen is not approved.
+            Act::Run | Act::RunAll if self.is_cramped() => {
+                self.say("the window is too small to show what would run");
             }
             Act::RunAll if self.may_run_all() => self.pose(Asking::RunAll),
+            Act::Run => self.approve("user"),
             Act::RunAll => self.say("only where files and network are held: this executor does not isolate"),
             _ => {}
         }
@@ -218,21 +236,34 @@ impl App {
         self.send(Command::Approve { step, attempt, call, edited, by: by.into(), terms });
     }
 
-    pub(super) fn reject(&mut self, reason: Option<String>) {
-        let Some(waiting) = self.story.waiting() else { return };
-        let Proposal { step, attempt, call, .. } = waiting.proposal.clone();
+    /// What waits, if it is the code of this call: something typed for one piece says nothing about another.
+    fn waiting_for(&mut self, call: &str) -> Option<Proposal> {
+        let waiting = self.story.waiting().map(|attempt| &attempt.proposal).filter(|p| p.call == call).cloned();
+        if waiting.is_none() {
+            self.say("other code waits now, or none: nothing was decided");
+        }
+        waiting
+    }
+
+    pub(super) fn reject(&mut self, call: &str, reason: Option<String>) {
+        let Some(Proposal { step, attempt, call, .. }) = self.waiting_for(call) else {
+            if let Some(reason) = reason {
+                // It may be wanted for the other.
+                self.composer.paste(&reason);
+            }
+            return;
+        };
         self.withdraw();
         self.focus = Focus::Text;
         self.send(Command::Reject { step, attempt, call, reason });
     }
 
-    pub(super) fn limit(&mut self, typed: &str) {
-        let Some(waiting) = self.story.waiting() else { return };
-        let Proposal { step, attempt, call, .. } = waiting.proposal.clone();
+    pub(super) fn limit(&mut self, call: &str, typed: &str) {
+        let Some(Proposal { step, attempt, call, .. }) = self.waiting_for(call) else { return };
         match typed.trim().parse() {
             Ok(timeout_seconds @ 1..=MAX_SECONDS) => {
                 self.send(Command::Amend { step, attempt, call, timeout_seconds });
-                self.pose(Asking::Approval);
+                self.pose_back();
             }
             Ok(_) | Err(_) => self.say(format!("a time limit is a number of seconds from 1 to {MAX_SECONDS}")),
         }
@@ -243,6 +274,9 @@ impl App {
         self.run_all.as_ref() == Some(terms) && self.may_run_all()
     }
 }
+
+/// Who approves where everything was approved beforehand.
+pub(super) const RUN_ALL: &str = "run_all";
 
 /// Longest time limit of a run, seconds: a day, as in the configuration.
 const MAX_SECONDS: u64 = 86_400;

@@ -1,17 +1,22 @@
 //! Draws the screen. Changes nothing: everything was prepared by the layout.
 
+mod over;
+mod welcome;
+
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Widget};
+use ratatui::widgets::{Block, BorderType, Widget};
 
+use self::over::typed_view;
 use super::ask::Asking;
-use super::overlay::{Kind, Line as Typed, Overlay, Picker};
+use super::overlay::Overlay;
 use super::status::tab_style;
 use super::{App, Focus, PANES, Pane};
 use crate::core::clean::Clean;
 use crate::core::command::{Mark, Position as Place};
+use crate::tui::output::RunOutput;
 use crate::tui::story::Verdict;
 use crate::tui::theme::Role;
 use crate::tui::wrap;
@@ -92,44 +97,23 @@ impl App {
             return;
         }
         let mut title = vec![self.name("Chat")];
-        let below = self.story.chat.new_below();
-        if below > 0 {
-            title.push(Span::styled(format!(" · {below} new below ↓"), self.theme.style(Role::Warning)));
-        } else if !self.story.chat.follows() {
-            title.push(Span::styled(" · more below ↓", self.theme.style(Role::Dim)));
-        }
+        title.extend(self.chat_state());
         self.border(area, self.title(title), self.has_keys(Pane::Chat), buf);
         let inner = self.areas.inner(Pane::Chat);
         self.story.chat.draw(inner, buf, self.theme);
-        if self.story.chat.is_empty() && !self.replay {
+        if self.is_welcome() {
             self.paint_welcome(inner, buf);
         }
     }
 
-    /// What somebody sees who comes for the first time.
-    fn paint_welcome(&self, area: Rect, buf: &mut Buffer) {
-        let key = |key: &'static str, text: &'static str| {
-            Line::from(vec![Span::styled(format!("  {key:<9}"), self.theme.style(Role::Key)), Span::raw(text)])
-        };
-        let lines = [
-            Line::styled("sandscript", self.theme.style(Role::Title)),
-            Line::raw("Ask a question about the data in this folder."),
-            Line::raw("A language model writes Python; you read it, edit it if you like,"),
-            Line::raw("and nothing runs before you say so."),
-            Line::default(),
-            key("Enter", "ask"),
-            key("@", "name a file"),
-            key("/", "commands, such as /run, /model, /sessions"),
-            key("?", "all keys"),
-            key("Ctrl-D", "quit"),
-        ];
-        let rows: Vec<Line<'static>> =
-            lines.iter().flat_map(|line| wrap::wrap(line, usize::from(area.width).max(1))).collect();
-        let top = area.y + area.height.saturating_sub(rows.len() as u16) / 3;
-        // Remarks may stand at the top already.
-        for (row, y) in rows.iter().zip(top.max(area.y + 4.min(area.height))..area.bottom()) {
-            buf.set_line(area.x + u16::from(area.width > 60), y, row, area.width);
+    /// Where the person reads in the chat.
+    fn chat_state(&self) -> Option<Span<'static>> {
+        let below = self.story.chat.new_below();
+        if below > 0 {
+            return Some(Span::styled(format!(" · {below} new below ↓"), self.theme.style(Role::Warning)));
         }
+        let reads = !self.story.chat.follows();
+        reads.then(|| Span::styled(" · more below ↓", self.theme.style(Role::Dim)))
     }
 
     fn paint_code(&self, buf: &mut Buffer) {
@@ -143,26 +127,51 @@ impl App {
         match &self.editing {
             Some(editing) => editing.editor.draw(text, buf, self.theme),
             None if self.code.view.raw().is_empty() => {
-                let words = "code appears here; /run writes code of your own";
-                buf.set_stringn(text.x, text.y, words, usize::from(text.width), self.theme.style(Role::Dim));
+                self.paint_words("code appears here; /run writes code of your own", text, buf);
             }
             None => self.code.view.draw(text, buf, self.theme),
         }
-        self.paint_lines(&self.approval_lines(), self.areas.code_words, buf);
+        if self.is_cramped() {
+            self.paint_lines(&[self.cramped_line()], self.areas.code_words, buf);
+        } else {
+            self.paint_approval(self.areas.code_words, buf);
+        }
+    }
+
+    /// A few words where there is nothing else.
+    fn paint_words(&self, words: &str, area: Rect, buf: &mut Buffer) {
+        if area.area() > 0 {
+            buf.set_stringn(area.x, area.y, words, usize::from(area.width), self.theme.style(Role::Dim));
+        }
+    }
+
+    /// What stands below the code. The keys, its last line, are there however much is said before them.
+    fn paint_approval(&self, area: Rect, buf: &mut Buffer) {
+        let mut lines = self.approval_lines();
+        let keys = lines.pop().into_iter().collect::<Vec<_>>();
+        let last = super::status::rows_of(&keys, area.width).min(area.height);
+        let [said, keys_area] = Layout::vertical([Constraint::Fill(1), Constraint::Length(last)]).areas(area);
+        self.paint_lines(&lines, said, buf);
+        self.paint_lines(&keys, keys_area, buf);
     }
 
     fn code_title(&self) -> Line<'static> {
         let mut spans = vec![self.name("Code")];
+        spans.extend(self.code_state());
+        self.title(spans)
+    }
+
+    /// Which step and attempts, and whose code it is.
+    fn code_state(&self) -> Vec<Span<'static>> {
+        let mut spans = Vec::new();
         let dim = self.theme.style(Role::Dim);
         if self.editing.is_some() {
-            spans.push(Span::styled(" · editing", self.theme.style(Role::Warning)));
-            return self.title(spans);
+            return vec![Span::styled(" · editing", self.theme.style(Role::Warning))];
         }
         if !self.story.live_code.is_empty() && self.code.pinned.is_none() {
-            spans.push(Span::styled(" · being written", dim));
-            return self.title(spans);
+            return vec![Span::styled(" · being written", dim)];
         }
-        let Some(at) = self.shown() else { return self.title(spans) };
+        let Some(at) = self.shown() else { return spans };
         let step = self.story.attempts[at].proposal.step;
         spans.push(Span::raw(format!(" · step {step}")));
         let attempts = self.story.attempts.iter().enumerate().filter(|(_, a)| a.proposal.step == step);
@@ -180,7 +189,7 @@ impl App {
             spans.push(Span::styled(format!("{number} {sign}"), self.theme.style(role)));
         }
         spans.push(Span::styled(self.code_origin(at), self.theme.style(Role::Warning)));
-        self.title(spans)
+        spans
     }
 
     fn paint_output(&self, buf: &mut Buffer) {
@@ -188,11 +197,26 @@ impl App {
         if area.area() == 0 {
             return;
         }
-        let output = match self.shown().and_then(|at| self.story.attempts.get(at)) {
-            Some(attempt) => &attempt.output,
-            None => &self.no_output,
-        };
         let mut spans = vec![self.name("Output")];
+        spans.extend(self.output_state());
+        self.border(area, self.title(spans), self.has_keys(Pane::Output), buf);
+        let inner = self.areas.inner(Pane::Output);
+        let output = self.shown_output();
+        match output.is_finished() {
+            true if output.is_empty() => self.paint_words("it printed nothing", inner, buf),
+            false if output.is_empty() => self.paint_words("what the code prints appears here", inner, buf),
+            true | false => output.draw(inner, buf, self.theme, &self.figures),
+        }
+    }
+
+    fn shown_output(&self) -> &RunOutput {
+        self.shown().and_then(|at| self.story.attempts.get(at)).map_or(&self.no_output, |attempt| &attempt.output)
+    }
+
+    /// How the run ended or how long it goes on, and where the person reads.
+    fn output_state(&self) -> Vec<Span<'static>> {
+        let output = self.shown_output();
+        let mut spans = Vec::new();
         for (text, role) in output.title(self.now_ms()) {
             spans.push(Span::styled(" · ", self.theme.style(Role::Dim)));
             spans.push(Span::styled(text, self.theme.style(role)));
@@ -201,8 +225,7 @@ impl App {
         if below > 0 {
             spans.push(Span::styled(format!(" · {below} new below ↓"), self.theme.style(Role::Warning)));
         }
-        self.border(area, self.title(spans), self.has_keys(Pane::Output), buf);
-        output.draw(self.areas.inner(Pane::Output), buf, self.theme, &self.figures);
+        spans
     }
 
     fn paint_tabs(&self, area: Rect, buf: &mut Buffer) {
@@ -219,14 +242,26 @@ impl App {
             };
             spans.push(Span::styled(format!(" {name} "), tab_style(pane == shown, self.theme)));
         }
-        buf.set_line(area.x, area.y, &Line::from(spans), area.width);
+        // What is the title of a pane elsewhere.
+        let mut state: Vec<Span<'static>> = match shown {
+            Pane::Chat => self.chat_state().into_iter().collect(),
+            Pane::Code => self.code_state(),
+            Pane::Output => self.output_state(),
+        };
+        if !self.queue.is_empty() && self.session_id().is_some() {
+            state.push(Span::raw(format!(" · {} queued", self.queue.len())));
+        }
+        if let Some(first) = state.first_mut() {
+            first.content = first.content.trim_start_matches([' ', '·']).to_string().into();
+        }
+        spans.extend(state);
+        buf.set_line(area.x, area.y, &cut_short(&Line::from(spans), usize::from(area.width)), area.width);
     }
 
     fn paint_text(&self, buf: &mut Buffer) {
         let has_keys = self.overlay.is_none() && self.editing.is_none() && self.focus == Focus::Text;
         let mut title = Vec::new();
-        let queued = self.queue.front().filter(|_| self.session_id().is_some());
-        if let Some(first) = queued {
+        if let Some(first) = self.queue.front() {
             let text: String = Clean::line(first).as_str().chars().take(40).collect();
             title.push(Span::styled(format!("queued: {text}"), self.theme.style(Role::Dim)));
         }
@@ -259,24 +294,35 @@ impl App {
         if area.area() == 0 || before.is_empty() {
             return;
         }
-        let role = if self.focus == Focus::Ask { Role::Focus } else { Role::Border };
-        let rule = "─".repeat(usize::from(area.width));
-        buf.set_stringn(area.x, area.y, rule, usize::from(area.width), self.theme.style(role));
-        let mut rest = Rect { y: area.y + 1, height: area.height - 1, ..area };
-        let used = self.paint_lines(&before, rest, buf);
-        rest = Rect { y: rest.y + used, height: rest.height - used, ..rest };
-        if let Some(Asking::Rebuild { lines, .. }) = &self.asking {
-            let rows = rest.height.saturating_sub(super::status::rows_of(&behind, area.width));
-            lines.draw(Rect { height: rows, ..rest }, buf, self.theme);
-            rest = Rect { y: rest.y + rows, height: rest.height - rows, ..rest };
+        let rows = |lines: &[Line<'static>]| super::status::rows_of(lines, area.width);
+        let mut rest = area;
+        if rows(&before) + rows(&behind) < area.height {
+            let role = if self.focus == Focus::Ask { Role::Focus } else { Role::Border };
+            let rule = "─".repeat(usize::from(area.width));
+            buf.set_stringn(area.x, area.y, rule, usize::from(area.width), self.theme.style(role));
+            rest = Rect { y: area.y + 1, height: area.height - 1, ..area };
         }
-        self.paint_lines(&behind, rest, buf);
+        // Where there is no room for all of it, the keys stay.
+        let keys = rows(&behind).min(rest.height);
+        let [rest, keys] = Layout::vertical([Constraint::Fill(1), Constraint::Length(keys)]).areas(rest);
+        let used = self.paint_lines(&before, rest, buf);
+        if rows(&before) > used && rest.area() > 0 {
+            let end = (rest.right() - 1, rest.bottom() - 1);
+            buf[end].set_symbol("…").set_style(self.theme.style(Role::Warning));
+        }
+        if let Some(Asking::Rebuild { lines, .. }) = &self.asking {
+            lines.draw(Rect { y: rest.y + used, height: rest.height - used, ..rest }, buf, self.theme);
+        }
+        self.paint_lines(&behind, keys, buf);
     }
 
     // ---- bottom ------------------------------------------------------------------------------------------------------
 
     fn paint_status(&self, area: Rect, buf: &mut Buffer) {
-        let (mut parts, right) = self.status_parts();
+        if area.area() == 0 {
+            return;
+        }
+        let (mut parts, right) = self.status_parts(area.width);
         let room = usize::from(area.width).saturating_sub(right.width() + 3);
         let width = |parts: &[(u8, Span<'static>)]| {
             parts.iter().map(|(_, s)| s.width()).sum::<usize>() + 3 * parts.len().saturating_sub(1)
@@ -295,32 +341,26 @@ impl App {
             }
             spans.push(span);
         }
-        let left = wrap::cut(&Line::from(spans), 0, room + 1);
+        let left = cut_short(&Line::from(spans), room + 1);
         buf.set_line(area.x, area.y, &left, area.width);
         let x = area.right().saturating_sub(right.width() as u16 + 1).max(area.x);
         buf.set_line(x, area.y, &right, area.width);
     }
 
     fn paint_transport(&self, area: Rect, buf: &mut Buffer) {
-        let Some(place) = &self.position else {
-            buf.set_stringn(
-                area.x,
-                area.y,
-                "reading the recording…",
-                usize::from(area.width),
-                self.theme.style(Role::Dim),
-            );
+        let Some(place) = &self.position else { return self.paint_words("reading the recording…", area, buf) };
+        if area.area() == 0 {
             return;
-        };
-        let sign = if place.playing { "▶" } else { "⏸" };
+        }
+        let sign = if place.playing { "▶" } else { "‖" };
         let speed = if place.speed == 1.0 { String::new() } else { format!(" ×{}", place.speed) };
         let mark = place.marks.iter().filter(|(at, _)| *at < place.at).count();
         let head = format!("{sign} {} / {}{speed} ", clock(place.at_ms), clock(place.end_ms));
-        let tail = format!(" {}/{} · mark {mark}/{}", place.at, place.total, place.marks.len());
-        let keys = "  space . , < > + - g G f";
         let width = usize::from(area.width);
-        let with_keys = wrap::width(&head) + wrap::width(&tail) + wrap::width(keys) + 12 <= width;
-        let tail = if with_keys { format!("{tail}{keys}") } else { tail };
+        let mut tail = format!(" {}/{}", place.at, place.total);
+        if width >= usize::from(super::areas::MEDIUM_WIDE) {
+            tail.push_str(&format!(" · mark {mark}/{}", place.marks.len()));
+        }
         let room = width.saturating_sub(wrap::width(&head) + wrap::width(&tail));
         buf.set_stringn(area.x, area.y, &head, width, self.theme.style(Role::Strong));
         let x = area.x + wrap::width(&head) as u16;
@@ -354,104 +394,16 @@ impl App {
             buf.set_string(area.x + cell_of(*at), area.y, sign, self.theme.style(role));
         }
     }
-
-    // ---- over the panes ----------------------------------------------------------------------------------------------
-
-    fn paint_overlay(&self, area: Rect, buf: &mut Buffer) {
-        let Some(overlay) = &self.overlay else { return };
-        Clear.render(area, buf);
-        let style = self.theme.style(Role::Focus);
-        let boxed = |title: String, foot: &str| {
-            Block::bordered()
-                .border_type(BorderType::Rounded)
-                .border_style(style)
-                .title(Line::styled(format!(" {title} "), self.theme.style(Role::Title)))
-                .title_bottom(Line::styled(format!(" {foot} "), self.theme.style(Role::Dim)))
-        };
-        let inner = inside(area);
-        match overlay {
-            Overlay::Lines { title, lines } => {
-                boxed(title.clone(), "Esc close · / search · c copy").render(area, buf);
-                lines.draw(inner, buf, self.theme);
-            }
-            Overlay::Pager(pager) => {
-                boxed("Output".into(), "Esc close · / search · w wrap").render(area, buf);
-                pager.draw(inner, buf, self.theme);
-            }
-            Overlay::Picker(picker) => self.paint_picker(picker, area, buf, &boxed),
-            Overlay::Line(typed) => {
-                boxed(typed.title.clone(), "Enter · Esc back").render(area, buf);
-                let (text, _) = typed_view(typed, inner.width);
-                buf.set_stringn(inner.x, inner.y, text, usize::from(inner.width), self.theme.style(Role::Text));
-            }
-        }
-    }
-
-    fn paint_picker(
-        &self,
-        picker: &Picker,
-        area: Rect,
-        buf: &mut Buffer,
-        boxed: &dyn Fn(String, &str) -> Block<'static>,
-    ) {
-        let (title, foot) = match picker.kind {
-            Kind::Sessions => {
-                ("Sessions", "Enter continue · Ctrl-P replay · Ctrl-R rename · Ctrl-X delete · Esc close")
-            }
-            Kind::Models => ("Models", "Enter choose · type another name · Esc close"),
-        };
-        let found = picker.found().count();
-        let count = if picker.filter.is_empty() {
-            format!("{title} · {found}")
-        } else {
-            format!("{title} · {found} of {}", picker.items.len())
-        };
-        boxed(count, foot).render(area, buf);
-        let inner = inside(area);
-        let width = usize::from(inner.width);
-        let filter = Clean::line(&picker.filter);
-        buf.set_stringn(inner.x, inner.y, format!("/ {filter}"), width, self.theme.style(Role::Strong));
-        if found == 0 {
-            let words = if picker.loading { "looking…" } else { "nothing found" };
-            buf.set_stringn(inner.x, inner.y + 1.min(inner.height), words, width, self.theme.style(Role::Dim));
-            return;
-        }
-        let mut y = inner.y + 1;
-        for (at, item) in picker.found().enumerate().skip(picker.top) {
-            if y + 1 >= inner.bottom() {
-                break;
-            }
-            let chosen = at == picker.chosen;
-            let sign = if chosen { "▸ " } else { "  " };
-            let role = if chosen { Role::Strong } else { Role::Text };
-            buf.set_stringn(inner.x, y, sign, width, self.theme.style(Role::Key));
-            buf.set_stringn(inner.x + 2, y, item.text.as_str(), width.saturating_sub(2), self.theme.style(role));
-            buf.set_stringn(
-                inner.x + 2,
-                y + 1,
-                item.detail.as_str(),
-                width.saturating_sub(2),
-                self.theme.style(Role::Dim),
-            );
-            if chosen && self.theme.has_colour() {
-                buf.set_style(Rect::new(inner.x, y, inner.width, 1), self.theme.style(Role::Focus));
-            }
-            y += 2;
-        }
-    }
 }
 
-/// What is seen of a typed line, and the column of the cursor in it.
-fn typed_view(typed: &Typed, width: u16) -> (String, u16) {
-    let text = typed.text();
-    let at = typed.buffer.cursor().col.min(text.len());
-    let before = Clean::line(text.get(..at).unwrap_or_default()).into_string();
-    let after = Clean::line(text.get(at..).unwrap_or_default()).into_string();
-    let column = wrap::width(&before);
-    let room = usize::from(width).saturating_sub(1);
-    let from = column.saturating_sub(room);
-    let shown = wrap::cut(&Line::raw(before + &after), from, usize::from(width));
-    (wrap::joined(&shown).into_owned(), (column - from) as u16)
+/// A line of at most so many columns; one that is cut ends with a sign.
+fn cut_short(line: &Line<'static>, width: usize) -> Line<'static> {
+    if wrap::line_width(line) <= width {
+        return line.clone();
+    }
+    let mut line = wrap::cut(line, 0, width.saturating_sub(1));
+    line.spans.push(Span::raw(if width > 0 { "…" } else { "" }));
+    line
 }
 
 fn inside(area: Rect) -> Rect {

@@ -12,6 +12,7 @@ use crate::tui::edit::keys as edit_keys;
 use crate::tui::keys::{Act, Scope};
 use crate::tui::lines::Lines;
 use crate::tui::msg::Action;
+use crate::tui::story::Activity;
 use crate::tui::theme::Role;
 
 /// A character is typed.
@@ -23,11 +24,23 @@ impl App {
     pub(super) fn key(&mut self, key: KeyEvent) {
         let again = self.quit_again.take();
         let always = self.keys.act(Scope::Always, key);
+        // Whatever else is pressed, an answer that was not given yet is taken back: it was the start of a word, or regretted.
+        let taken_back = self.question.deadline().is_some() && self.give_back();
+        if is_printable(key) && self.asking.is_some() && !self.is_answerable() {
+            // Whoever types, wherever, does not answer yet.
+            self.question.typed(self.now);
+        }
         if always == Some(Act::Suspend) {
             return self.outbox.push(Action::Suspend);
         }
         if self.overlay.is_some() {
-            return self.overlay_key(key);
+            self.overlay_key(key);
+            if self.overlay.is_none() && self.asking.is_some() {
+                // What was asked meanwhile takes the keys after the same quiet as ever.
+                self.settled = false;
+                self.question.show(self.now, self.last_typed);
+            }
+            return;
         }
         if always == Some(Act::Cancel) {
             return self.cancel(again.is_some_and(|until| self.now < until));
@@ -35,8 +48,8 @@ impl App {
         if self.editing.is_some() {
             return self.editor_key(key, always);
         }
-        if self.question.deadline().is_some() && self.give_back() {
-            // The key before was the start of a word; Enter behind a single letter sends nothing.
+        if taken_back {
+            // Enter behind a single letter sends nothing.
             if key.code != KeyCode::Enter {
                 self.text_key(key, always);
             }
@@ -138,6 +151,12 @@ impl App {
 
     /// Esc: closes what is open, or stops what goes on.
     fn stop(&mut self) {
+        // Stop means stop, whatever else is open.
+        if self.is_busy() && self.story.activity != Activity::Approval {
+            self.withdraw();
+            self.say("stopping");
+            return self.send(Command::Interrupt);
+        }
         if let Focus::Pane(pane) = self.focus
             && self.searching == Some(pane)
         {
@@ -151,6 +170,14 @@ impl App {
         }
         if self.zoomed.take().is_some() {
             return;
+        }
+        if matches!(self.asking, Some(Asking::RunAll)) {
+            self.give_back();
+            return self.pose(Asking::Approval);
+        }
+        if matches!(self.asking, Some(Asking::Delete { .. })) {
+            self.give_back();
+            return self.answer(Act::No);
         }
         if self.is_busy() {
             self.withdraw();
@@ -167,9 +194,8 @@ impl App {
 
     /// Ctrl-C: clears the draft, then stops what goes on, then quits.
     fn cancel(&mut self, again: bool) {
-        if self.editing.take().is_some() {
-            self.say("the edit was left; the code is as it was");
-            return self.pose_again();
+        if self.editing.is_some() {
+            return self.drop_editor();
         }
         if !self.composer.is_empty() {
             return self.composer.clear();
@@ -177,7 +203,7 @@ impl App {
         if again || self.replay {
             return self.leave(Exit::Quit);
         }
-        if self.is_busy() && self.story.activity != crate::tui::story::Activity::Approval {
+        if self.is_busy() && self.story.activity != Activity::Approval {
             self.send(Command::Interrupt);
             self.say("stopping · Ctrl-C again quits");
         } else {
@@ -186,7 +212,7 @@ impl App {
         self.quit_again = Some(self.now + QUIT);
     }
 
-    fn pose_again(&mut self) {
+    pub(super) fn pose_again(&mut self) {
         if self.story.waiting().is_some() {
             self.pose(Asking::Approval);
         } else {
@@ -233,9 +259,11 @@ impl App {
                 (Scope::Picker, "In a list"),
             ]
         };
+        // Narrow screens need the columns for the words.
+        let column = if self.areas.whole.width < super::areas::MEDIUM_WIDE { 6 } else { 16 };
         let row = |keys: &str, help: &str| {
             ratatui::text::Line::from(vec![
-                ratatui::text::Span::styled(format!("  {keys:<16}"), theme.style(Role::Key)),
+                ratatui::text::Span::styled(format!("  {keys:<column$}"), theme.style(Role::Key)),
                 ratatui::text::Span::raw(format!(" {help}")),
             ])
         };
@@ -326,8 +354,8 @@ impl App {
             Act::Right => self.sideways(pane, true),
             Act::HalfUp => self.half_page(pane, false),
             Act::HalfDown => self.half_page(pane, true),
-            Act::Top => self.to_end(pane, false),
-            Act::Bottom => self.to_end(pane, true),
+            Act::Top => self.go_to_end(pane, false),
+            Act::Bottom => self.go_to_end(pane, true),
             Act::Search => {
                 self.overlay = Some(Overlay::Line(Line::new("Look for", "", Purpose::Search(pane))));
             }
@@ -346,7 +374,7 @@ impl App {
             Act::Diff => self.show_diff(),
             Act::NextItem => {
                 if !self.output().next_item(true) {
-                    self.say("there is no table or figure in this output");
+                    self.say("there is no further table or figure in this output");
                 }
                 self.focus = Focus::Pane(Pane::Output);
             }
@@ -385,6 +413,9 @@ impl App {
 
     /// Goes on in a new session behind the last step that ran.
     fn fork(&mut self) {
+        if !self.may_fork {
+            return self.say("only a session that is kept here can be continued; this recording lies elsewhere");
+        }
         let Some(id) = self.session_id().map(str::to_string) else { return };
         let ran = self.story.attempts.iter().rfind(|a| a.output.is_finished());
         match ran.map(|a| a.proposal.step) {
@@ -420,7 +451,7 @@ impl App {
         }
     }
 
-    fn to_end(&mut self, pane: Pane, end: bool) {
+    fn go_to_end(&mut self, pane: Pane, end: bool) {
         match (pane, end) {
             (Pane::Chat, true) => self.story.chat.end(),
             (Pane::Chat, false) => self.story.chat.home(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::ask::Asking;
-use super::{App, For, Pane};
+use super::{App, Focus, For, Pane};
 use crate::core::clean::Clean;
 use crate::core::command::{Change, Command, Question as Asked, SessionRow};
 use crate::core::event::TurnStatus;
@@ -33,10 +33,10 @@ pub(super) enum Overlay {
 /// What a typed line is for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Purpose {
-    /// Why the code is rejected.
-    Reject,
-    /// A time limit.
-    Limit,
+    /// Why the code of this call is rejected.
+    Reject(String),
+    /// A time limit for the code of this call.
+    Limit(String),
     /// What to look for in a pane.
     Search(Pane),
     /// The same in what lies over the panes, which is kept here meanwhile.
@@ -135,6 +135,11 @@ impl Picker {
             }
             _ => {}
         }
+    }
+
+    /// Rows an entry takes: a second one only where there is something to say in it.
+    pub(super) fn rows_of_item(&self) -> usize {
+        if self.items.iter().any(|item| !item.detail.as_str().is_empty()) { 2 } else { 1 }
     }
 
     pub(super) fn layout(&mut self, rows: usize) {
@@ -289,15 +294,15 @@ impl App {
             }
             Purpose::SearchOver => self.overlay = line.under.map(|under| *under),
             Purpose::Search(pane) => self.search(pane, None),
-            Purpose::Reject | Purpose::Limit => {}
+            Purpose::Reject(_) | Purpose::Limit(_) => {}
         }
     }
 
     fn line_typed(&mut self, mut line: Line) {
         let text = line.text();
         match line.purpose {
-            Purpose::Reject => self.reject((!text.trim().is_empty()).then_some(text)),
-            Purpose::Limit => self.limit(&text),
+            Purpose::Reject(call) => self.reject(&call, (!text.trim().is_empty()).then_some(text)),
+            Purpose::Limit(call) => self.limit(&call, &text),
             Purpose::Search(pane) => {
                 self.search(pane, Some(&text).filter(|t| !t.is_empty()).map(String::as_str));
                 self.next_match(pane, true);
@@ -336,7 +341,11 @@ impl App {
                 let title = "Title (empty: the first question)";
                 self.overlay = Some(Overlay::Line(Line::new(title, item.text.as_str(), Purpose::Rename(item.id))));
             }
-            (Some(Act::Delete), Some(item), Kind::Sessions) => self.pose(Asking::Delete(item.id)),
+            (Some(Act::Delete), Some(item), Kind::Sessions) => {
+                let below = self.asking.take().map(Box::new);
+                self.pose(Asking::Delete { id: item.id, below });
+                self.focus = Focus::Ask;
+            }
             (Some(Act::Choose), Some(item), Kind::Models) => self.choose_model(item.id),
             (Some(Act::Choose), None, Kind::Models) if !picker.filter.is_empty() => {
                 self.choose_model(picker.filter.clone());
@@ -348,10 +357,11 @@ impl App {
         }
     }
 
-    fn choose_model(&mut self, name: String) {
+    pub(super) fn choose_model(&mut self, name: String) {
         if self.session_id().is_some() {
             self.send(Command::Set(Change::Model(name)));
         } else {
+            self.withdraw();
             self.start(Some(name));
         }
     }
@@ -368,7 +378,7 @@ impl App {
 
     /// Entries came.
     pub(super) fn fill_picker(&mut self, kind: Kind, items: Vec<Item>) {
-        if let Some(Overlay::Picker(picker)) = self.overlay.as_mut().filter(|_| true)
+        if let Some(Overlay::Picker(picker)) = self.overlay.as_mut()
             && picker.kind == kind
         {
             picker.items = items;
@@ -410,5 +420,6 @@ pub(super) fn session_item(row: SessionRow) -> Item {
     let started = started.replace('T', " ");
     let size = mib(row.bytes);
     let detail = format!("{started} · {became} · {} · {} · {size}", row.model, row.folder);
-    Item { id: row.id, text: row.title, detail: Clean::line(&detail) }
+    let title = if row.title.as_str().is_empty() { Clean::line("(nothing was asked)") } else { row.title };
+    Item { id: row.id, text: title, detail: Clean::line(&detail) }
 }

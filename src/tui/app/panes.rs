@@ -20,8 +20,8 @@ use super::overlay::Overlay;
 enum Source {
     Nothing,
     Live,
-    /// Index of the attempt, and how often its text was edited.
-    Attempt(usize, u32),
+    /// Index of the attempt, how often its text was edited, and whether an edit of it ran.
+    Attempt(usize, u32, bool),
 }
 
 /// The code pane.
@@ -34,6 +34,8 @@ pub(super) struct CodePane {
     /// The person's text for a call, until it is approved or rejected.
     edited: Option<(String, String)>,
     edits: u32,
+    /// What was in the editor when it was left without being used.
+    left: Option<(EditFor, String)>,
     /// The call whose text is in the person's own editor.
     outside: Option<String>,
     /// What the check of that text found.
@@ -59,6 +61,7 @@ impl Default for CodePane {
             pinned: None,
             edited: None,
             edits: 0,
+            left: None,
             outside: None,
             error: None,
             request: 0,
@@ -101,12 +104,14 @@ impl App {
             return;
         }
         let source = self.code_source();
-        let changed = source != self.code.source;
+        // What an attempt holds is another text once it ran as the person edited it.
+        let other_text = source != Source::Live && self.source_text(&source) != self.code.view.raw();
+        let changed = source != self.code.source || other_text;
         if changed {
             let code = self.source_text(&source).to_string();
             let mut view = CodeView::new(&code);
             view.set_wrap(self.code.view.wraps());
-            let waits = matches!(&source, Source::Attempt(at, _) if self.story.attempts.len() == at + 1);
+            let waits = matches!(&source, Source::Attempt(at, _, _) if self.story.attempts.len() == at + 1);
             view.set_error(self.code.error.clone().filter(|_| waits));
             view.set_follow(source == Source::Live);
             (self.code.view, self.code.source, self.code.painted_len) = (view, source, None);
@@ -121,14 +126,17 @@ impl App {
         if !self.story.live_code.is_empty() && self.code.pinned.is_none() {
             return Source::Live;
         }
-        self.shown().map_or(Source::Nothing, |at| Source::Attempt(at, self.code.edits))
+        self.shown().map_or(Source::Nothing, |at| {
+            let ran_edited = self.story.attempts.get(at).is_some_and(|a| a.edited.is_some());
+            Source::Attempt(at, self.code.edits, ran_edited)
+        })
     }
 
     fn source_text(&self, source: &Source) -> &str {
         match source {
             Source::Nothing => "",
             Source::Live => &self.story.live_code,
-            Source::Attempt(at, _) => self.attempt_text(*at),
+            Source::Attempt(at, _, _) => self.attempt_text(*at),
         }
     }
 
@@ -187,6 +195,13 @@ impl App {
         self.code.pinned = (to < last).then_some(to);
     }
 
+    /// There is something to compare the shown code with.
+    pub(super) fn has_changes(&self) -> bool {
+        self.shown().is_some_and(|at| {
+            self.story.before(at).is_some() || self.attempt_text(at) != self.story.attempts[at].proposal.code
+        })
+    }
+
     /// What changed: the person's edit against the model's text, else against the attempt before.
     pub(super) fn show_diff(&mut self) {
         let Some(at) = self.shown() else { return };
@@ -234,7 +249,10 @@ impl App {
         self.open_editor(Editor::new("", ""), EditFor::Own(None));
     }
 
-    fn open_editor(&mut self, editor: Editor, purpose: EditFor) {
+    fn open_editor(&mut self, mut editor: Editor, purpose: EditFor) {
+        if let Some((_, text)) = self.code.left.take_if(|(same, _)| *same == purpose) {
+            editor.set_text(&text);
+        }
         self.editing = Some(Editing { editor, purpose, painted: None });
         self.zoomed.take_if(|pane| *pane != Pane::Code);
         self.focus = Focus::Pane(Pane::Code);
@@ -245,13 +263,26 @@ impl App {
         let Some(editing) = self.editing.take() else { return };
         let text = editing.editor.text();
         self.edited(text, editing.purpose);
+        if matches!(self.asking, Some(Asking::Approval)) && self.story.waiting().is_some() {
+            self.pose_back();
+        }
+    }
+
+    /// Leaves the editor without using its text, which is kept for the next time it opens.
+    pub(super) fn drop_editor(&mut self) {
+        let Some(editing) = self.editing.take() else { return };
+        self.say("the edit was left and the code is as it was; opening the editor again brings your text back");
+        self.code.left = Some((editing.purpose, editing.editor.text()));
+        self.pose_again();
     }
 
     fn edited(&mut self, text: String, purpose: EditFor) {
         match purpose {
             EditFor::Proposal(call) => {
                 if self.story.waiting().is_none_or(|a| a.proposal.call != call) {
-                    return self.say("what was proposed is not waiting any more; your text was not run");
+                    self.pose_again();
+                    self.copy(text);
+                    return self.say("not run: other code waits; your text is in the clipboard");
                 }
                 self.code.edits += 1;
                 self.code.error = None;
@@ -262,6 +293,11 @@ impl App {
             EditFor::Own(_) if text.trim().is_empty() => {
                 self.focus = Focus::Text;
                 self.say("there is no code to run");
+            }
+            EditFor::Own(repairs) if self.story.session.own_proposal(&text, repairs).is_none() => {
+                self.focus = Focus::Text;
+                self.code.left = Some((EditFor::Own(repairs), text));
+                self.say("something else goes on; your code is kept, open the editor again when it is over");
             }
             EditFor::Own(repairs) => {
                 self.focus = Focus::Text;
@@ -311,7 +347,11 @@ impl App {
             self.say(format!("your text does not compile: line {line}: {message}"));
         }
         self.code.error.clone_from(&error);
+        let line = error.as_ref().map(|(line, _)| *line);
         self.code.view.set_error(error);
+        if let Some(line) = line {
+            self.code.view.show_line(line);
+        }
     }
 
     /// What was proposed is decided: the person's text for it was used or is gone.

@@ -46,11 +46,15 @@ impl App {
         match name {
             "help" => self.help(),
             "model" if rest.is_empty() => self.pick_model(),
-            "model" => self.send(Command::Set(Change::Model(rest.into()))),
+            "model" => self.choose_model(rest.into()),
             "executor" => self.show_executor(),
             "retry" => self.retry(),
             "edit" => self.repair(),
-            "run" if self.is_busy() => self.say("wait until the turn is over, or stop it with Esc"),
+            "run" if self.story.session.own_proposal("", None).is_none() => {
+                self.say("code of your own runs between turns, when nothing else is asked");
+                // Nothing typed is lost.
+                self.composer.set_text(&format!("/{text}"));
+            }
             "run" if rest.is_empty() => self.own_code(),
             "run" => self.send(Command::Propose { code: rest.into(), repairs: None }),
             "attach" if rest.is_empty() => self.say("write /attach PATH"),

@@ -1,14 +1,15 @@
 //! What is said beside the panes: the question, what an approval covers, and the line at the bottom.
 
+mod approval;
+
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::ask::Asking;
-use super::panes::EditFor;
-use super::{App, Focus, Pane};
+use super::{App, Focus};
 use crate::core::clean::Clean;
-use crate::core::event::{Failure, Terms};
-use crate::core::policy::{Hold, Limit, Network};
+use crate::core::event::Failure;
+
 use crate::core::render::BYTES_PER_TOKEN;
 use crate::tui::keys::{Act, Scope};
 use crate::tui::story::Activity;
@@ -26,11 +27,11 @@ impl App {
         Span::styled(text.into(), self.theme.style(role))
     }
 
-    /// `y run · e edit`: the keys of a scope that have one.
-    fn key_words(&self, scope: Scope, acts: &[(Act, &str)]) -> Vec<Span<'static>> {
+    /// `y run · e edit`: the keys that there are. A row never ends between a key and its words.
+    fn key_words(&self, acts: &[(Scope, Act, &str)]) -> Vec<Span<'static>> {
         let mut spans = Vec::new();
-        for (act, word) in acts {
-            let key = self.keys.first_of(scope, *act);
+        for (scope, act, word) in acts {
+            let key = self.keys.first_of(*scope, *act);
             if key.is_empty() {
                 continue;
             }
@@ -38,122 +39,9 @@ impl App {
                 spans.push(self.span(Role::Dim, DOT));
             }
             spans.push(self.span(Role::Key, key));
-            spans.push(Span::raw(beside(word)));
+            spans.push(Span::raw(together(&format!(" {word}"))));
         }
         spans
-    }
-
-    // ---- an approval -------------------------------------------------------------------------------------------------
-
-    /// What stands below the code: what an approval covers, what is not seen, and the keys.
-    pub(super) fn approval_lines(&self) -> Vec<Line<'static>> {
-        if let Some(editing) = &self.editing {
-            let (line, column) = editing.editor.place();
-            let back = match editing.purpose {
-                EditFor::Proposal(_) => "done, back to the question",
-                EditFor::Own(_) => "done, then you are asked",
-            };
-            let keys = [(Act::Leave, back), (Act::Reset, "model's text"), (Act::Diff, "changes")];
-            let mut spans = self.key_words(Scope::Editor, &keys);
-            let changed = if editing.editor.is_changed() { "edited" } else { "not edited" };
-            spans.push(self.span(Role::Dim, format!("{DOT}{changed}{DOT}line {line}, column {column}")));
-            return vec![Line::from(spans)];
-        }
-        let (Some(Asking::Approval), Some(waiting)) = (&self.asking, self.story.waiting()) else { return Vec::new() };
-        let mut lines = vec![self.terms_line(&waiting.proposal.terms, waiting.proposal.asked_seconds)];
-        lines.extend(self.unseen_line());
-        if self.focus != Focus::Pane(Pane::Code) {
-            let how = if self.composer.is_empty() { "" } else { ", your draft is kept" };
-            let tab = self.keys.first_of(Scope::Always, Act::NextPane);
-            lines.push(Line::from(vec![
-                self.span(Role::Warning, "code waits for you"),
-                Span::raw(": "),
-                self.span(Role::Key, tab),
-                Span::raw(format!(" to answer{how}")),
-            ]));
-            return lines;
-        }
-        let run = if self.story.stalled { "try again" } else { "run" };
-        let mut acts = vec![(Act::Run, run), (Act::Edit, "edit"), (Act::External, "$EDITOR"), (Act::Reject, "reject")];
-        if self.may_run_all() {
-            acts.push((Act::RunAll, "run all"));
-        }
-        acts.push((Act::Limit, "time limit"));
-        let mut spans = self.key_words(Scope::Approval, &acts);
-        for (scope, act, word) in [(Scope::Pane, Act::Diff, "changes"), (Scope::Always, Act::Stop, "end the turn")] {
-            spans.push(self.span(Role::Dim, DOT));
-            spans.push(self.span(Role::Key, self.keys.first_of(scope, act)));
-            spans.push(Span::raw(beside(word)));
-        }
-        lines.push(Line::from(spans));
-        lines
-    }
-
-    fn terms_line(&self, terms: &Terms, asked: Option<u64>) -> Line<'static> {
-        let capabilities = self.story.session.info().map(|info| &info.capabilities);
-        let hold = |limit| capabilities.map_or(Hold::No, |c| c.hold(limit));
-        let tier = if terms.tier == "-" { String::new() } else { format!(" {}", Clean::line(&terms.tier)) };
-        let mut spans = vec![Span::raw(format!("in {}{tier}", Clean::line(&terms.executor)))];
-        let dot = || self.span(Role::Dim, DOT);
-        spans.push(dot());
-        spans.push(match hold(Limit::HostFiles) {
-            Hold::Enforced => self.span(Role::Good, "isolated"),
-            Hold::BestEffort => self.span(Role::Warning, "isolated as well as this machine can"),
-            Hold::No => self.span(Role::Warning, "NOT isolated: it has all your rights"),
-        });
-        spans.push(dot());
-        spans.push(match (&terms.network, hold(Limit::Network)) {
-            (Network::Off, Hold::Enforced) => Span::raw("no network"),
-            (Network::Off, Hold::BestEffort | Hold::No) => self.span(Role::Warning, "network is not held"),
-            (Network::List(hosts), _) => {
-                self.span(Role::Warning, format!("network: {}", Clean::line(&hosts.join(", "))))
-            }
-            (Network::On, _) => self.span(Role::Warning, "network on"),
-        });
-        spans.push(dot());
-        let default = self.story.session.info().map_or(terms.timeout_seconds, |i| i.policy.timeout_seconds);
-        let limit = match asked {
-            Some(asked) => format!("{} s (it asked for {asked} s)", terms.timeout_seconds),
-            None => format!("{} s", terms.timeout_seconds),
-        };
-        spans.push(if terms.timeout_seconds == default && asked.is_none() {
-            Span::raw(limit)
-        } else {
-            self.span(Role::Warning, limit)
-        });
-        Line::from(spans)
-    }
-
-    /// What of the code cannot be seen, and what is wrong with it.
-    fn unseen_line(&self) -> Option<Line<'static>> {
-        let hidden = self.code.view.hidden();
-        let mut parts = Vec::new();
-        let many = |n: usize, one: &str, more: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {more}") };
-        if hidden.lines_above > 0 {
-            parts.push(many(hidden.lines_above, "line above", "lines above"));
-        }
-        if hidden.lines_below > 0 {
-            parts.push(many(hidden.lines_below, "line below", "lines below"));
-        }
-        if hidden.wide_lines > 0 {
-            parts.push(many(hidden.wide_lines, "line is wider than the pane", "lines are wider than the pane"));
-        }
-        if hidden.invisible_chars > 0 {
-            let invisible = "invisible character, shown by name";
-            parts.push(many(hidden.invisible_chars, invisible, "invisible characters, shown by name"));
-        }
-        if self.shown() != self.story.attempts.len().checked_sub(1) {
-            parts.push("this is an older attempt, not the one that would run".into());
-        }
-        if let Some((line, message)) = &self.code.error {
-            parts.push(format!("does not compile: line {line}: {}", Clean::line(message)));
-        }
-        (!parts.is_empty()).then(|| Line::from(self.span(Role::Warning, parts.join(DOT))))
-    }
-
-    /// Rows of all that.
-    pub(super) fn approval_rows(&self, width: u16) -> u16 {
-        rows_of(&self.approval_lines(), width)
     }
 
     // ---- other questions ---------------------------------------------------------------------------------------------
@@ -188,10 +76,8 @@ impl App {
                 let mut lines = vec![strong(
                     "Nothing here isolates code from your files: it would run with all your rights.".into(),
                 )];
-                lines.push(Line::raw(format!("{}.", Clean::line(&reason.to_string()))));
-                lines.push(Line::raw(
-                    "Each piece is shown, and runs only if you say so. Go on like that in this session?",
-                ));
+                lines.extend(failure(reason).into_iter().map(|line| line.style(Style::new())));
+                lines.push(Line::raw("Go on without? Each piece is asked."));
                 (lines, vec![(Scope::Confirm, Act::Yes, "go on"), (Scope::Confirm, Act::No, "quit")])
             }
             Asking::StartFailed(reason) => (
@@ -202,12 +88,24 @@ impl App {
                     (Scope::Confirm, Act::No, "quit"),
                 ],
             ),
-            Asking::Rebuild { count, .. } => (
-                vec![strong(format!(
-                    "The variables of this session are gone with its Python. Run its {count} accepted cells again?"
-                ))],
-                vec![(Scope::Confirm, Act::Yes, "run them again"), (Scope::Confirm, Act::No, "go on without")],
-            ),
+            Asking::Rebuild { cells, lines, terms } => {
+                let mut acts =
+                    vec![(Scope::Confirm, Act::Yes, "run them again"), (Scope::Confirm, Act::No, "go on without")];
+                if lines.visible().len() < lines.len() {
+                    acts.push((Scope::Pane, Act::Down, "the rest of them"));
+                }
+                let count = cells.len();
+                let cells = if count == 1 { "1 accepted cell".into() } else { format!("{count} accepted cells") };
+                (
+                    vec![
+                        strong(format!(
+                            "The variables are gone with the Python of this session. Run its {cells} again?"
+                        )),
+                        self.terms_line(terms, None),
+                    ],
+                    acts,
+                )
+            }
             Asking::RunAll => (
                 vec![strong(
                     "Run everything the model writes in this session without asking? \
@@ -216,27 +114,19 @@ impl App {
                 )],
                 vec![(Scope::Confirm, Act::Yes, "yes, run all"), (Scope::Confirm, Act::No, "no, ask me")],
             ),
-            Asking::Delete(id) => (
+            Asking::Delete { id, .. } => (
                 vec![strong(format!("Delete session {}? It cannot be had back.", Clean::line(id)))],
                 vec![(Scope::Confirm, Act::Yes, "delete"), (Scope::Confirm, Act::No, "keep")],
             ),
         };
-        let keys = if self.focus == Focus::Ask {
-            let mut spans = Vec::new();
-            for (scope, act, word) in acts {
-                if !spans.is_empty() {
-                    spans.push(self.span(Role::Dim, DOT));
-                }
-                spans.push(self.span(Role::Key, self.keys.first_of(scope, act)));
-                spans.push(Span::raw(beside(word)));
-            }
-            Line::from(spans)
+        let keys = Line::from(if self.is_answerable() {
+            self.key_words(&acts)
+        } else if self.focus == Focus::Ask {
+            // Keys that do nothing yet are not offered.
+            Vec::new()
         } else {
-            Line::from(vec![
-                self.span(Role::Key, self.keys.first_of(Scope::Always, Act::NextPane)),
-                Span::raw(" to answer"),
-            ])
-        };
+            self.key_words(&[(Scope::Always, Act::NextPane, "to answer")])
+        });
         (text, vec![keys])
     }
 
@@ -274,6 +164,7 @@ impl App {
         let progress = if self.story.progress.is_empty() { "" } else { self.story.progress.as_str() };
         match self.story.activity {
             Activity::Idle => None,
+            Activity::Approval if self.replay => Some(("waited for approval".into(), Role::Text)),
             Activity::Approval => Some(("waiting for you".into(), Role::Warning)),
             Activity::Model(since) => {
                 let what = if progress.is_empty() { "waiting for the model" } else { progress };
@@ -295,17 +186,18 @@ impl App {
                 Some((format!("{}, {:.0} s", Clean::line(what), seconds(since)), Role::Text))
             }
             Activity::Run { since_ms, limit_s } => {
-                Some((format!("running {:.1} s of {limit_s} s", seconds(since_ms)), Role::Text))
+                Some((format!("running {:.1} of {limit_s} s", seconds(since_ms)), Role::Text))
             }
         }
     }
 
     /// Parts of the line at the bottom, the most important first, and what stands at its right end.
-    pub(super) fn status_parts(&self) -> (Vec<(u8, Span<'static>)>, Line<'static>) {
+    pub(super) fn status_parts(&self, width: u16) -> (Vec<(u8, Span<'static>)>, Line<'static>) {
         let mut parts = Vec::new();
         if let Some((text, _)) = &self.remark {
             parts.push((0, self.span(Role::Strong, Clean::line(text).into_string())));
-            return (parts, self.ways_out());
+            // A remark passes; meanwhile it needs the room.
+            return (parts, self.ways_out(0));
         }
         if let Some(info) = self.story.session.info() {
             parts.push((3, Span::raw(Clean::line(&info.model).into_string())));
@@ -323,46 +215,67 @@ impl App {
         if let Some((used, allowed)) = self.story.retries() {
             parts.push((1, self.span(Role::Warning, format!("retry {used}/{allowed}"))));
         }
-        if !self.queue.is_empty() && self.session_id().is_some() {
+        if !self.queue.is_empty() {
             parts.push((1, Span::raw(format!("{} queued", self.queue.len()))));
         }
         if self.run_all.is_some() {
             parts.push((1, self.span(Role::Warning, "runs all")));
         }
         if let (Some(usage), Some(info)) = (self.story.usage, self.story.session.info()) {
-            let used = usage.prompt + usage.completion;
-            let role = if used * 10 > u64::from(info.window) * 8 { Role::Warning } else { Role::Text };
+            let used = usage.prompt.saturating_add(usage.completion);
+            let role = if used / 8 > u64::from(info.window) / 10 { Role::Warning } else { Role::Text };
             parts.push((4, self.span(role, format!("{}/{} tokens", short(used), short(info.window.into())))));
         }
-        (parts, self.ways_out())
+        (parts, self.ways_out(width))
     }
 
-    /// How to stop, and how to leave.
-    fn ways_out(&self) -> Line<'static> {
-        let mut spans = Vec::new();
-        let mut add = |key: &str, word: &str| {
-            if !spans.is_empty() {
-                spans.push(self.span(Role::Dim, DOT));
-            }
-            spans.push(self.span(Role::Key, key));
-            spans.push(Span::raw(format!(" {word}")));
-        };
+    /// How to stop, and how to leave; in a replay, as far as there is room, how to go through it.
+    fn ways_out(&self, width: u16) -> Line<'static> {
+        let mut acts: Vec<(Scope, Act, &str)> = Vec::new();
         if self.is_busy() {
-            add(self.keys.first_of(Scope::Always, Act::Stop), "stop");
+            acts.push((Scope::Always, Act::Stop, "stop"));
         }
         if self.replay {
-            add(self.keys.first_of(Scope::Replay, Act::Quit), "quit");
+            acts.push((Scope::Replay, Act::Quit, "quit"));
         } else if self.session_id().is_none() || !self.is_busy() {
-            add(self.keys.first_of(Scope::Always, Act::Quit), "quit");
+            acts.push((Scope::Always, Act::Quit, "quit"));
         }
-        add("?", "help");
-        Line::from(spans)
+        let spans = |acts: &[(Scope, Act, &str)]| {
+            let mut spans = self.key_words(acts);
+            spans.push(self.span(Role::Dim, DOT));
+            spans.push(self.span(Role::Key, "?"));
+            spans.push(Span::raw(" help"));
+            Line::from(spans)
+        };
+        let moving = if self.replay { TRANSPORT } else { &[] };
+        let with = |count: usize| {
+            let moving = moving[..count].iter().map(|(act, word)| (Scope::Replay, *act, *word));
+            spans(&moving.chain(acts.iter().copied()).collect::<Vec<_>>())
+        };
+        let width = usize::from(width);
+        let fits = |line: &Line<'_>| line.width() + STATE.min(width / 4) <= width;
+        (1..=moving.len()).rev().map(with).find(fits).unwrap_or_else(|| spans(&acts))
     }
 }
 
-/// What a key does, so that no line ends between the two.
-fn beside(word: &str) -> String {
-    format!("\u{a0}{}", word.replace(' ', "\u{a0}"))
+/// How one goes through a replay, the most wanted first.
+const TRANSPORT: &[(Act, &str)] = &[
+    (Act::Play, "play"),
+    (Act::StepOn, "step"),
+    (Act::StepBack, "back"),
+    (Act::NextMark, "mark"),
+    (Act::PreviousMark, "mark before"),
+    (Act::Faster, "faster"),
+    (Act::Slower, "slower"),
+    (Act::Fork, "fork"),
+];
+
+/// Columns that are left to what goes on.
+const STATE: usize = 24;
+
+/// A text that stays in one row.
+fn together(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
 }
 
 /// Rows that lines take when they are wrapped.

@@ -18,39 +18,55 @@ impl App {
                     self.record(record);
                 }
             }
+            Update::Past(records) => {
+                for record in &records {
+                    self.story.fold(record);
+                }
+                self.heard = self.now;
+                self.offer_words();
+            }
             Update::Reset => {
                 self.story = Story::default();
                 self.story.chat.end();
                 self.code.pinned = None;
+                // Other attempts may come to have the same numbers.
+                self.forget_edit();
             }
             Update::Starting(text) => self.starting = Some(text),
             Update::Unsandboxed { failure } => {
                 self.starting = None;
                 self.pose(Asking::Unsandboxed(failure));
             }
+            Update::StartFailed { failure, .. } if self.replay => {
+                let text = Clean::text(&format!("{failure}\n{}", failure.hint));
+                let lines = text.as_str().lines().map(|l| l.to_string().into()).collect();
+                self.overlay = Some(Overlay::Lines { title: "This cannot be played".into(), lines: Lines::new(lines) });
+            }
             Update::StartFailed { failure, models } => {
                 self.starting = None;
                 self.pose(Asking::StartFailed(failure));
-                if !models.is_empty() {
+                if !models.is_empty() && self.overlay.is_none() {
                     self.overlay = Some(Overlay::models());
                     self.fill_picker(Kind::Models, models.into_iter().map(model_item).collect());
                 }
             }
-            Update::AskRebuild { cells, .. } => {
-                let count = cells.len();
+            Update::AskRebuild { cells, terms } => {
                 let mut lines = Vec::new();
-                for (step, code) in cells {
+                for (step, code) in &cells {
                     lines.push(ratatui::text::Line::styled(
                         format!("step {step}"),
                         self.theme.style(crate::tui::theme::Role::Title),
                     ));
-                    lines.extend(Clean::code(&code).as_str().lines().map(|l| format!("  {l}").into()));
+                    lines.extend(Clean::code(code).as_str().lines().map(|l| format!("  {l}").into()));
                 }
-                self.pose(Asking::Rebuild { lines: Lines::new(lines), count });
+                self.pose(Asking::Rebuild { lines: Box::new(Lines::new(lines)), cells, terms });
             }
             Update::Position(position) => {
                 if self.position.is_none() && !position.warnings.is_empty() {
                     self.say(position.warnings.join(" · "));
+                }
+                if position.at >= position.total {
+                    self.story.cut_off();
                 }
                 self.position = Some(position);
             }
@@ -94,32 +110,43 @@ impl App {
                 self.asking.take_if(|a| matches!(a, Asking::Failed));
             }
             Event::CodeProposed(proposal) => {
+                self.turn_began.get_or_insert(self.now);
                 self.forget_edit();
                 self.code.pinned = None;
                 if self.runs_by_itself(&proposal.terms.clone()) {
-                    self.approve("run_all");
-                } else if self.is_live() {
+                    self.approve(super::ask::RUN_ALL);
+                } else {
                     self.run_all = None;
                     self.pose(Asking::Approval);
                     self.notify("sandscript: code waits for your approval");
                 }
             }
             Event::TurnEnded { status, .. } => self.turn_ended(*status),
-            Event::RunFinished(_) if self.story.stalled => {
+            Event::RunFinished(_) if self.story.stalled.is_some() => {
                 self.pose(Asking::Approval);
-                self.say("the sandbox was not available · y tries again · Esc ends the turn");
             }
-            _ => {}
+            // The last cell that ran again, or none does.
+            Event::RunFinished(_) | Event::RebuildDecided { .. } => self.next_in_queue(),
+            Event::ModelDelta { .. }
+            | Event::ModelReplied(_)
+            | Event::ModelFailed(_)
+            | Event::CodeApproved { .. }
+            | Event::TermsChanged { .. }
+            | Event::CodeRejected { .. }
+            | Event::RunStarted { .. }
+            | Event::RunOutput { .. }
+            | Event::RunResult { .. }
+            | Event::SandboxFailed { .. }
+            | Event::ArtifactSaved { .. }
+            | Event::ModelChanged { .. }
+            | Event::LimitsChanged { .. }
+            | Event::Note { .. }
+            | Event::SessionEnded { .. } => {}
         }
         let waits = self.story.waiting().map(|a| a.proposal.call.clone());
         if waits.is_none() && waited.is_some() && matches!(self.asking, Some(Asking::Approval)) {
             self.withdraw();
         }
-    }
-
-    /// Records of a session that is continued are past.
-    fn is_live(&self) -> bool {
-        self.session_id().is_some()
     }
 
     fn turn_ended(&mut self, status: TurnStatus) {
@@ -128,7 +155,9 @@ impl App {
         if self.focus != Focus::Text && self.editing.is_none() && self.composer.is_empty() {
             self.focus = Focus::Text;
         }
-        if self.turn_began.take().is_some_and(|began| self.now - began >= LONG_TURN) {
+        // One that was cut off in an earlier part of the session is over already.
+        let Some(began) = self.turn_began.take() else { return self.next_in_queue() };
+        if self.now - began >= LONG_TURN {
             self.notify("sandscript: the turn is over");
         }
         match status {
@@ -141,8 +170,8 @@ impl App {
                 // What was to come next may not fit any more: it is given back.
                 let queued: Vec<String> = self.queue.drain(..).collect();
                 if !queued.is_empty() {
-                    let draft = self.composer.text();
-                    self.composer.set_text(&[queued.join("\n"), draft].join("\n"));
+                    let draft = Some(self.composer.text()).filter(|draft| !draft.is_empty());
+                    self.composer.set_text(&queued.into_iter().chain(draft).collect::<Vec<_>>().join("\n"));
                 }
                 if status == TurnStatus::Failed && self.story.session.repairable().is_some() {
                     self.pose(Asking::Failed);
@@ -160,9 +189,12 @@ impl App {
     /// Sends what waits, if nothing goes on.
     pub(super) fn next_in_queue(&mut self) {
         let free = self.session_id().is_some()
+            // A session that goes on is read first.
+            && self.starting.is_none()
             && !self.story.session.in_turn()
             && !self.is_busy()
             && self.story.session.rebuildable().is_empty()
+            && !self.story.session.is_rebuilding()
             && !self.ended;
         if let Some(text) = free.then(|| self.queue.pop_front()).flatten() {
             // Until the record comes, nothing else is sent.

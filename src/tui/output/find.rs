@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::buffer::{Kept, Kind, Place};
 use super::row::{column_at, plain, row_at};
-use super::search::Needle;
 use super::{Hit, Item, RunOutput};
+use crate::tui::search::Needle;
 
 impl RunOutput {
     /// Searches for this from now on, or no more.
@@ -52,10 +52,8 @@ impl RunOutput {
         }
         let text = searched(&kept);
         // Most lines do not have it.
-        if !needle.is_in(&text) {
-            return None;
-        }
-        let found = needle.find_all(&text);
+        needle.find(&text, 0)?;
+        let found = needle.all(&text).collect::<Vec<_>>();
         let mut starts = found.iter().map(|range| range.start);
         match forward {
             true => starts.find(|at| beyond.is_none_or(|beyond| *at > beyond)),

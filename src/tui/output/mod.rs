@@ -11,7 +11,6 @@ pub mod ink;
 mod keys;
 pub mod pager;
 pub mod row;
-pub mod search;
 pub mod table;
 mod title;
 mod view;
@@ -20,11 +19,11 @@ use ratatui::text::Line;
 
 use self::buffer::{Buffer, Kind, Place};
 use self::row::plain;
-use self::search::Needle;
 use self::table::TableView;
 use self::title::End;
 use crate::core::event::{ResultBundle, RunFinished, StreamName};
 use crate::tui::scroll::Scroll;
+use crate::tui::search::Needle;
 
 /// Tables and figures of one run; what comes after them is only counted.
 const MAX_ITEMS: usize = 100;
@@ -51,6 +50,8 @@ pub struct RunOutput {
     /// When it began, milliseconds of the session, and its time limit, seconds.
     begun: Option<(u64, u64)>,
     end: Option<End>,
+    /// It will never end: what ran it was gone.
+    is_cut_off: bool,
     /// The table or figure the keys act on.
     chosen: Option<usize>,
     /// That one has the whole pane.
@@ -128,6 +129,7 @@ impl RunOutput {
             hit: None,
             begun: None,
             end: None,
+            is_cut_off: false,
             chosen: None,
             zoomed: false,
             width: 0,
@@ -172,6 +174,12 @@ impl RunOutput {
         self.end = Some(End::new(finished));
     }
 
+    /// It never ended: what ran it was gone.
+    pub fn cut_off(&mut self) {
+        self.buffer.end_open_lines();
+        self.is_cut_off = true;
+    }
+
     /// Keeps little; for a run that is no longer the newest.
     pub fn compact(&mut self) {
         self.buffer.compact();
@@ -191,7 +199,7 @@ impl RunOutput {
 
     /// Whether the run ended.
     pub fn is_finished(&self) -> bool {
-        self.end.is_some()
+        self.end.is_some() || self.is_cut_off
     }
 
     /// Whether it printed and showed nothing.

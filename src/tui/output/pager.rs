@@ -14,8 +14,8 @@ use ratatui::text::Line;
 
 use super::grouped;
 use super::row::{self, Paint, Styled, column_at, last_state, row_at};
-use super::search::Needle;
 use crate::core::clean::Clean;
+use crate::tui::search::Needle;
 use crate::tui::theme::{Role, Theme};
 
 /// Lines from one entry of the index to the next: few enough to walk, many enough that 16 MiB of empty lines take 2 MiB.
@@ -225,7 +225,7 @@ impl Pager {
             budget = budget.saturating_sub(range.len());
             let text = self.text(range);
             let beyond = beyond.filter(|_| line == from);
-            let found = needle.find_all(&text);
+            let found = needle.all(&text).collect::<Vec<_>>();
             let mut starts = found.iter().map(|range| range.start);
             let at = match forward {
                 true => starts.find(|at| beyond.is_none_or(|beyond| *at > beyond)),
@@ -349,7 +349,8 @@ impl Pager {
     fn paint(&self, line: usize, range: Range<usize>, rows: Range<usize>, theme: Theme) -> Vec<Line<'static>> {
         let raw = self.raw(range);
         let styled = Styled::new(last_state(&raw));
-        let found = self.needle.as_ref().map(|needle| needle.find_all(styled.text())).unwrap_or_default();
+        let found =
+            self.needle.as_ref().map(|needle| needle.all(styled.text()).collect::<Vec<_>>()).unwrap_or_default();
         let current = self.hit.filter(|hit| hit.0 == line).map(|hit| hit.1);
         let paint = Paint { theme, base: theme.style(Role::Text), found: &found, current };
         let width = usize::from(self.width.max(1));

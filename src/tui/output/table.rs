@@ -9,9 +9,9 @@ use ratatui::style::{Modifier, Style};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::grouped;
-use super::search::Needle;
 use crate::core::clean::Clean;
 use crate::core::event::Table;
+use crate::tui::search::Needle;
 use crate::tui::theme::{Role, Theme};
 
 /// Rows of a table within other output: enough to see what it is.
@@ -181,7 +181,7 @@ impl TableView {
     /// Whether a name or a cell has it.
     pub fn has(&self, needle: &Needle) -> bool {
         let names = self.columns.iter().map(|column| &column.name);
-        names.chain(self.rows.iter().flatten()).any(|text| needle.is_in(text.as_str()))
+        names.chain(self.rows.iter().flatten()).any(|text| needle.find(text.as_str(), 0).is_some())
     }
 
     /// The cells as text: a line for each row as it is sorted, tabs between.
@@ -294,7 +294,7 @@ impl TableView {
                 let row = self.order.get(self.top + line - HEADER).and_then(|row| self.rows.get(*row));
                 let text = row.and_then(|row| row.get(at)).map_or("", Clean::as_str);
                 let style = match look.needle {
-                    Some(needle) if needle.is_in(text) => theme.style(Role::Found),
+                    Some(needle) if needle.find(text, 0).is_some() => theme.style(Role::Found),
                     Some(_) | None if at == 0 => theme.style(Role::Dim),
                     Some(_) | None => theme.style(Role::Text),
                 };

@@ -301,7 +301,7 @@ fn the_title_says_how_it_ended() {
     let mut out = RunOutput::new();
     assert_eq!(words(&out), "");
     out.begin(1000, 10);
-    assert_eq!(words(&out), "running 3.1 s of 10 s");
+    assert_eq!(words(&out), "running 3.1 of 10 s");
     let mut ends = |outcome| {
         out.finish(&finished(outcome));
         words(&out)

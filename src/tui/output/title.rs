@@ -40,8 +40,11 @@ impl RunOutput {
     pub fn title(&self, now_ms: u64) -> Vec<(String, Role)> {
         let Some(end) = &self.end else {
             let Some((begun, limit)) = self.begun else { return Vec::new() };
+            if self.is_cut_off {
+                return vec![("interrupted by a crash".into(), Role::Bad)];
+            }
             let seconds = now_ms.saturating_sub(begun) as f64 / 1000.0;
-            return vec![(format!("running {seconds:.1} s of {limit} s"), Role::Strong)];
+            return vec![(format!("running {seconds:.1} of {limit} s"), Role::Strong)];
         };
         let role = if end.outcome.is_success() { Role::Good } else { Role::Bad };
         let mut parts = vec![(format!("exit {}", end.exit_code), role)];

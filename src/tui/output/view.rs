@@ -225,7 +225,7 @@ impl RunOutput {
         theme: Theme,
     ) -> Vec<Line<'static>> {
         let line = Styled::new(raw);
-        let found = self.needle.as_ref().map(|needle| needle.find_all(line.text())).unwrap_or_default();
+        let found = self.needle.as_ref().map(|needle| needle.all(line.text()).collect::<Vec<_>>()).unwrap_or_default();
         let current = self.hit.filter(|hit| hit.place == place).map(|Hit { at, .. }| at);
         let paint = Paint { theme, base: base(kind, theme), found: &found, current };
         match self.wrapped() {
