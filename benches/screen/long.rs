@@ -41,6 +41,9 @@ const TURN: u64 = 100;
 /// Runs of each kind.
 const RUNS: usize = 7;
 
+/// Begins the argument that makes this program measure itself.
+pub const KEEP: &str = "--keep=";
+
 /// Attempts of the session that is measured for its memory, and bytes each prints.
 const ATTEMPTS: u32 = 500;
 const PRINTED: usize = 1024 * 1024;
@@ -48,8 +51,31 @@ const PRINTED: usize = 1024 * 1024;
 pub fn replay() {
     let folder = tempfile::tempdir().unwrap();
     write_log(folder.path(), RECORDS, turn);
+    in_process(folder.path(), "many turns");
     in_terminal(folder.path());
-    in_process(folder.path());
+    // Whatever such a log is full of.
+    let reply = |_, at| delta(Channel::Text, format!(" word {at}{}", if at % 20 == 0 { "\n\n- " } else { "" }));
+    let line = |_, at| delta(Channel::Text, format!(" word {at}"));
+    let code = |_, at| delta(Channel::Code, format!("value_{at} = {at}\n"));
+    let program = |n, at| match (n, at) {
+        (0, 1..4) => proposed(1, "print(1)").swap_remove(at as usize - 1),
+        _ => printed(1, format!("\u{1b}[31mline {at}\u{1b}[0m of what the program prints\n").repeat(3)),
+    };
+    let attempts = |n, at| match at % 4 {
+        3 => finished((n * TURN + at) as u32 / 4).swap_remove(0),
+        of => proposed((n * TURN + at) as u32 / 4, "print(1)").swap_remove(of as usize),
+    };
+    let kinds: [(&str, &dyn Fn(u64, u64) -> Event); 5] = [
+        ("one reply", &reply),
+        ("one line", &line),
+        ("one code", &code),
+        ("one run", &program),
+        ("attempts", &attempts),
+    ];
+    for (name, record) in kinds {
+        write_log(folder.path(), RECORDS, record);
+        in_process(folder.path(), name);
+    }
 }
 
 fn in_terminal(folder: &Path) {
@@ -61,7 +87,7 @@ fn in_terminal(folder: &Path) {
     let mut stage = Stage::replay(folder, &[]);
     stage.wait_for(&format!("/{RECORDS} "));
     stage.pty.press(" ");
-    stage.wait_for("⏸");
+    stage.wait_for("‖");
     stage.until("g", |s| s.contains(&format!(" 0/{RECORDS} ")));
     let count = stage.wake_ups(Duration::from_secs(5));
     below("wake-ups in 5 s: replay paused", count as f64, 0.0, "");
@@ -83,6 +109,7 @@ fn in_terminal(folder: &Path) {
 }
 
 fn another_mark(stage: &mut Stage, key: &str) -> Duration {
+    stage.settle();
     let before = position(&stage.pty.screen());
     stage.until(key, |s| position(s) != before)
 }
@@ -93,12 +120,12 @@ fn position(screen: &str) -> Option<u64> {
     screen[..end].rsplit(' ').next()?.parse().ok()
 }
 
-fn in_process(folder: &Path) {
+fn in_process(folder: &Path, name: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let start = Instant::now();
         let recording = Recording::open(folder).unwrap();
-        println!("in process: read in {:.1} ms", ms(start.elapsed()));
+        println!("in process, {name}: read in {:.1} ms", ms(start.elapsed()));
         let total = recording.records.len();
         let (orders, commands) = mpsc::channel(64);
         let (sender, mut updates) = mpsc::channel(64);
@@ -115,7 +142,7 @@ fn in_process(folder: &Path) {
         let mut terminal = Terminal::new(TestBackend::new(COLUMNS, ROWS)).unwrap();
         until_position(&mut app, &mut updates, 0).await;
         draw(&mut app, &mut terminal);
-        below("in process: opened and drawn", ms(start.elapsed()), 1000.0, "ms");
+        below(&format!("in process, {name}: opened and drawn"), ms(start.elapsed()), 1000.0, "ms");
         let mut times = Vec::new();
         for percent in [100, 0, 50, 99, 1, 75, 74, 100].repeat(RUNS) {
             let at = total * percent / 100;
@@ -126,7 +153,12 @@ fn in_process(folder: &Path) {
             times.push(start.elapsed());
         }
         times.sort();
-        below("in process: sought, folded and drawn, slowest", ms(times[times.len() - 1]), 200.0, "ms");
+        below(
+            &format!("in process, {name}: sought, folded and drawn, slowest"),
+            ms(times[times.len() - 1]),
+            200.0,
+            "ms",
+        );
         println!("  median {:.1}, slowest {}", ms(times[times.len() / 2]), slowest(&times));
         drop(orders);
         task.await.unwrap();
@@ -177,27 +209,33 @@ fn app() -> App {
     App::new(Begin { settings, keys, replay: true, may_fork: false, pick: false, prompt: None, highlighter, figures })
 }
 
-/// Many runs of much output, as the screen keeps them.
+/// Many runs of much output, as the screen keeps them. Each kind in a process of its own, whose memory is measured.
 pub fn memory() {
-    for (name, tables) in [("", false), (" and a table", true)] {
-        let before = resident();
-        let mut story = Story::default();
-        let mut seq = 0;
-        let mut fold = |story: &mut Story, event| {
-            story.fold(&Record { v: SCHEMA_VERSION, seq, at_ms: seq, event });
-            seq += 1;
-        };
-        fold(&mut story, started());
-        for n in 0..ATTEMPTS {
-            for event in run_of_much(n, tables) {
-                fold(&mut story, event);
-            }
-            story.chat.layout(55, 30, Theme::new(ThemeName::Dark));
-        }
-        let name = format!("{ATTEMPTS} runs of 1 MiB{name}, as the screen keeps them");
-        below(&name, mb(resident().saturating_sub(before)), 80.0, "MB");
-        drop(story);
+    for (kind, name) in [("text", ""), ("tables", " and a table")] {
+        let me = std::env::current_exe().unwrap();
+        let out = std::process::Command::new(me).arg(format!("{KEEP}{kind}")).output().unwrap();
+        let bytes = String::from_utf8(out.stdout).unwrap().trim().parse().unwrap();
+        below(&format!("{ATTEMPTS} runs of 1 MiB{name}, as the screen keeps them"), mb(bytes), 80.0, "MB");
     }
+}
+
+/// Folds them and prints what that took.
+pub fn keep(kind: &str) {
+    let before = resident();
+    let mut story = Story::default();
+    let mut seq = 0;
+    let mut fold = |story: &mut Story, event| {
+        story.fold(&Record { v: SCHEMA_VERSION, seq, at_ms: seq, event });
+        seq += 1;
+    };
+    fold(&mut story, started());
+    for n in 0..ATTEMPTS {
+        for event in run_of_much(n, kind == "tables") {
+            fold(&mut story, event);
+        }
+        story.chat.layout(55, 30, Theme::new(ThemeName::Dark));
+    }
+    println!("{}", resident() - before);
 }
 
 fn resident() -> u64 {
@@ -222,10 +260,10 @@ fn run_of_much(n: u32, tables: bool) -> Vec<Event> {
 
 // ---- the log -----------------------------------------------------------------------------------------------------------
 
-pub fn write_log(folder: &Path, records: u64, turn: impl Fn(u64, u64) -> Event) {
+fn write_log(folder: &Path, records: u64, record: impl Fn(u64, u64) -> Event) {
     let mut file = std::io::BufWriter::new(std::fs::File::create(folder.join("log.jsonl")).unwrap());
     for seq in 0..records {
-        let event = if seq == 0 { started() } else { turn(seq / TURN, seq % TURN) };
+        let event = if seq == 0 { started() } else { record(seq / TURN, seq % TURN) };
         let record = Record { v: SCHEMA_VERSION, seq, at_ms: seq * 40, event };
         file.write_all(line::encode(&record).unwrap().as_bytes()).unwrap();
     }
@@ -258,7 +296,7 @@ fn delta(channel: Channel, text: String) -> Event {
     Event::ModelDelta { channel, text }
 }
 
-pub fn replied(text: &str) -> Event {
+fn replied(text: &str) -> Event {
     Event::ModelReplied(Box::new(Reply { text: text.into(), ..Reply::default() }))
 }
 
@@ -272,7 +310,7 @@ fn terms() -> Terms {
 }
 
 /// Proposed, approved, begun.
-pub fn proposed(step: u32, code: &str) -> Vec<Event> {
+fn proposed(step: u32, code: &str) -> Vec<Event> {
     let call = format!("c{step:08}");
     let proposal = Proposal {
         step,
@@ -291,11 +329,11 @@ pub fn proposed(step: u32, code: &str) -> Vec<Event> {
     ]
 }
 
-pub fn printed(step: u32, text: String) -> Event {
+fn printed(step: u32, text: String) -> Event {
     Event::RunOutput { step, stream: StreamName::Stdout, text, dropped: 0 }
 }
 
-pub fn finished(step: u32) -> Vec<Event> {
+fn finished(step: u32) -> Vec<Event> {
     vec![Event::RunFinished(Box::new(RunFinished {
         step,
         attempt: 1,
@@ -315,14 +353,14 @@ fn ended() -> Event {
     Event::TurnEnded { status: TurnStatus::Answered, answer: "The **north** grew most.".into(), unrepaired: false }
 }
 
-pub fn table(rows: usize, columns: usize) -> ResultBundle {
+fn table(rows: usize, columns: usize) -> ResultBundle {
     let names = (0..columns).map(|n| (format!("column {n}"), "float64".to_owned())).collect();
     let cells = (0..rows).map(|row| (0..columns).map(|n| format!("{row}.{n}25")).collect()).collect();
     let table = Table { columns: names, rows: cells, total_rows: 4000, total_columns: columns as u64 };
     ResultBundle { last: true, text: "a table".into(), table: Some(table), png: None }
 }
 
-pub fn started() -> Event {
+fn started() -> Event {
     Event::SessionStarted(Box::new(SessionInfo {
         version: "0.1.0".into(),
         id: "20261201-000000-000000".into(),

@@ -5,6 +5,7 @@
 //! its letter, or the end of the frame that follows it.
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
+mod big;
 #[path = "../../tests/common/mod.rs"]
 mod common;
 mod live;
@@ -18,13 +19,13 @@ mod support;
 
 /// The parts and what they measure.
 const PARTS: &[(&str, fn())] = &[
-    // First, for the memory of this process is measured.
-    ("memory", long::memory),
     ("first", live::first),
     ("idle", live::idle),
     ("flood", live::flood),
     ("stream", live::stream),
     ("replay", long::replay),
+    ("big", big::big),
+    ("memory", long::memory),
 ];
 
 fn main() {
@@ -32,6 +33,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|a| a == "--test") {
         return;
+    }
+    if let Some(kind) = arguments.iter().find_map(|a| a.strip_prefix(long::KEEP)) {
+        return long::keep(kind);
     }
     let named: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
     for (name, measure) in PARTS {

@@ -25,30 +25,31 @@ const KEPT: Duration = Duration::from_secs(11);
 /// Longer than the time in which a question takes no answer.
 const HELD: Duration = Duration::from_millis(400);
 
+/// Colour of the border of what has the keys.
+const FOCUS: vt100::Color = vt100::Color::Idx(6);
+
 /// What begins and ends a frame.
 const BEGIN: &[u8] = b"\x1b[?2026h";
 const END: &[u8] = b"\x1b[?2026l";
 
 pub struct Stage {
     pub pty: Pty,
-    machine: Machine,
-    server: Option<Server>,
+    /// Both last as long as the program.
+    _machine: Machine,
+    _server: Option<Server>,
 }
 
 impl Stage {
     /// A live session on the executor that does not isolate, so that only the screen is measured.
     pub fn live(says: Vec<Say>, flags: &[&str]) -> Self {
-        Self::on(Machine::new(), says, flags)
-    }
-
-    pub fn on(machine: Machine, says: Vec<Say>, flags: &[&str]) -> Self {
+        let machine = Machine::new();
         let server = Server::chat(says);
         let url = server.url();
         let mut arguments = vec!["--executor", "subprocess", "--base-url", &url, "-m", MODEL, "--python", python()];
         arguments.extend(["-c", "policy.packages=[]"]);
         arguments.extend(flags);
         let pty = start(&machine, &arguments);
-        Self { pty, machine, server: Some(server) }
+        Self { pty, _machine: machine, _server: Some(server) }
     }
 
     pub fn replay(log: &Path, flags: &[&str]) -> Self {
@@ -56,7 +57,7 @@ impl Stage {
         let mut arguments = vec!["replay", log.to_str().unwrap()];
         arguments.extend(flags);
         let pty = start(&machine, &arguments);
-        Self { pty, machine, server: None }
+        Self { pty, _machine: machine, _server: None }
     }
 
     /// Says yes to the executor and waits until a question can be asked.
@@ -83,6 +84,33 @@ impl Stage {
         self.pty.read_until(HELD, |_| false);
         self.pty.press("y");
         self.wait(|s| !s.contains("y run"));
+    }
+
+    /// Gives the keys to the pane of this name.
+    pub fn focus(&mut self, pane: &str) {
+        for _ in 0..8 {
+            self.settle();
+            if self.has_keys(pane) {
+                return;
+            }
+            self.pty.press("tab");
+        }
+        panic!("{pane} does not get the keys:\n{}", self.pty.screen());
+    }
+
+    /// Its border has another colour than those of the others.
+    fn has_keys(&self, pane: &str) -> bool {
+        let screen = self.pty.parsed();
+        let title = format!("╭ {pane}");
+        for row in 0..ROWS {
+            let text: String = (0..COLUMNS)
+                .map(|c| screen.cell(row, c).map(|c| c.contents()).filter(|c| !c.is_empty()).unwrap_or(" "))
+                .collect();
+            let Some(at) = text.find(&title) else { continue };
+            let column = text[..at].chars().count() as u16;
+            return screen.cell(row, column).is_some_and(|c| c.fgcolor() == FOCUS);
+        }
+        false
     }
 
     /// What the program is called by the system.
@@ -161,14 +189,6 @@ impl Stage {
     pub fn memory(&self) -> (u64, u64) {
         let status = std::fs::read_to_string(self.process().join("status")).unwrap();
         (field(&status, "VmRSS:") * 1024, field(&status, "VmHWM:") * 1024)
-    }
-
-    /// Where the machine of this stage is, for one more run on it.
-    pub fn leave(mut self) -> Machine {
-        self.pty.signal(nix::sys::signal::Signal::SIGTERM);
-        self.pty.exit_code();
-        drop(self.server.take());
-        self.machine
     }
 }
 

@@ -449,6 +449,9 @@ fn is_colour_byte(b: u8) -> bool {
 
 /// Removes the colour sequences a [`Sanitizer`] left in a text.
 pub fn strip_sgr(text: &str) -> String {
+    if !text.contains('\u{1b}') {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     let mut parts = text.split("\u{1b}[");
     out.push_str(parts.next().unwrap_or_default());
@@ -468,6 +471,9 @@ pub fn strip_sgr(text: &str) -> String {
 /// Lets each line redrawn with `\r` show its last state, so that ten thousand updates of a progress bar are one line.
 /// `\r\n` ends a line; a `\r` with nothing but colours behind it has drawn nothing yet and leaves the line as it was.
 pub fn collapse_cr(text: &str) -> String {
+    if !text.contains('\r') {
+        return text.to_owned();
+    }
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));

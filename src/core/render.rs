@@ -84,10 +84,10 @@ impl HeadTail {
     pub fn text(&self) -> (String, u64) {
         let mut whole = self.clone();
         whole.cut_tail(self.limit - self.limit / 2);
-        let (head, tail) = (plain(&whole.head), plain(&whole.tail));
         if whole.dropped == 0 {
-            return (plain(&format!("{}{}", whole.head, whole.tail)), 0);
+            return (plain(&(whole.head + &whole.tail)), 0);
         }
+        let (head, tail) = (plain(&whole.head), plain(&whole.tail));
         (format!("{}\n[… {} bytes left out …]\n{}", head.trim_end(), whole.dropped, tail), whole.dropped)
     }
 }

@@ -332,6 +332,10 @@ fn is_number(kind: &str) -> bool {
 }
 
 fn columns_of(text: &str) -> usize {
+    if text.is_ascii() {
+        // Nothing in clean text of one line is without a width.
+        return text.len();
+    }
     text.graphemes(true).map(|g| usize::from(g.cell_width())).sum()
 }
 
