@@ -48,6 +48,9 @@ pub const KEEP: &str = "--keep=";
 const ATTEMPTS: u32 = 500;
 const PRINTED: usize = 1024 * 1024;
 
+/// Records of one kind: a name, and the event of a number and a run.
+type Kind<'a> = (&'a str, &'a dyn Fn(u64, u64) -> Event);
+
 pub fn replay() {
     let folder = tempfile::tempdir().unwrap();
     write_log(folder.path(), RECORDS, turn);
@@ -65,7 +68,7 @@ pub fn replay() {
         3 => finished((n * TURN + at) as u32 / 4).swap_remove(0),
         of => proposed((n * TURN + at) as u32 / 4, "print(1)").swap_remove(of as usize),
     };
-    let kinds: [(&str, &dyn Fn(u64, u64) -> Event); 5] = [
+    let kinds: [Kind; 5] = [
         ("one reply", &reply),
         ("one line", &line),
         ("one code", &code),
@@ -276,7 +279,10 @@ fn turn(n: u64, at: u64) -> Event {
     let code = "print(df.groupby('region').sum())\n".repeat(10);
     match at {
         0 | 1 => said(n),
-        2..40 => delta(Channel::Text, format!(" word {at} of a **reply**{}", if at % 7 == 0 { "\n\n- " } else { "" })),
+        2..40 => delta(
+            Channel::Text,
+            format!(" word {at} of a **reply**{}", if at.is_multiple_of(7) { "\n\n- " } else { "" }),
+        ),
         40..50 => delta(Channel::Code, "print(df.groupby('region').sum())\n".into()),
         50 => replied("I will group them."),
         51..54 => proposed(step, &code).swap_remove(at as usize - 51),
