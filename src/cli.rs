@@ -56,8 +56,11 @@ pub enum Command {
     /// Play a session back; without a terminal, print what happened in it
     Replay(Replay),
     /// List, show, rename and delete earlier sessions
-    #[command(subcommand)]
-    Sessions(Sessions),
+    Sessions {
+        /// What to do with them; without it they are listed
+        #[command(subcommand)]
+        command: Option<Sessions>,
+    },
     /// Write a session as a notebook, a script, a page or a recording
     Export(Export),
     /// Show where the configuration is and what holds

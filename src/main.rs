@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use sandscript::cli::{Cli, Command};
+use sandscript::cli::{Cli, Command, Sessions};
 use sandscript::error::{Error, Kind, Result};
 use sandscript::places::Places;
 use sandscript::{config_command, exec, export_command, plain, printer, sandbox, screen, sessions, show};
@@ -57,7 +57,10 @@ fn run(cli: &Cli) -> Result<u8> {
         Some(Command::Replay(args)) => block_on(screen::replay(args, common, &places)),
         Some(Command::Exec(args)) => block_on(exec::run(args, common, &places)).map(|()| 0),
         Some(Command::Export(args)) => export_command::run(args, common, &places).map(|()| 0),
-        Some(Command::Sessions(command)) => sessions::run(command, &places).map(|()| 0),
+        Some(Command::Sessions { command: Some(command) }) => sessions::run(command, &places).map(|()| 0),
+        Some(Command::Sessions { command: None }) => {
+            sessions::run(&Sessions::List { limit: 20, json: false }, &places).map(|()| 0)
+        }
         Some(Command::Config(command)) => config_command::run(command, common, &places).map(|()| 0),
     }
 }

@@ -115,6 +115,14 @@ impl Composer {
         self.changed();
     }
 
+    /// Keeps the draft among the prompts of before, to be found again.
+    pub fn keep(&mut self) {
+        let text = self.text();
+        if !text.trim().is_empty() {
+            self.recall.add(&text);
+        }
+    }
+
     /// Ends a search, or empties the draft; that can be undone.
     pub fn clear(&mut self) {
         self.burst.cancel();

@@ -41,6 +41,9 @@ pub enum Verdict {
     Bad(Outcome),
 }
 
+/// Characters of the last line a failed run printed, which says most of why.
+const LAST_LINE: usize = 160;
+
 /// One attempt of a step.
 #[derive(Debug)]
 pub struct Attempt {
@@ -430,13 +433,19 @@ impl Story {
         let is = |a: &Attempt| (a.proposal.step, a.proposal.attempt) == (finished.step, finished.attempt);
         let at = self.running.take().or_else(|| self.attempts.iter().rposition(is));
         if let Some(run) = at.and_then(|at| self.attempts.get_mut(at)) {
+            let printed = run.output.logical_text();
+            let last = printed.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
             run.output.finish(finished);
             run.verdict = match &finished.outcome {
                 _ if stalled.is_some() => Verdict::Waits,
                 outcome if outcome.is_success() => Verdict::Good,
                 outcome => Verdict::Bad(outcome.clone()),
             };
-            let (text, role) = became(finished);
+            let (mut text, role) = became(finished);
+            if matches!(finished.outcome, Outcome::Exited { code } if code != 0) && !last.is_empty() {
+                let last: String = last.trim().chars().take(LAST_LINE).collect();
+                text.push_str(&format!(": {last}"));
+            }
             self.chat.step_became(at.unwrap_or_default(), text, role);
         }
         if let Some(failure) = stalled {

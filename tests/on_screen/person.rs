@@ -171,7 +171,10 @@ impl Person {
     /// Waits until code waits and has the keys.
     #[track_caller]
     pub fn is_asked(&mut self) {
-        self.sees("y run");
+        // In its first moments the question takes no keys yet.
+        self.sees_that("a question that takes keys", |screen| {
+            screen.contains("y run") && !screen.contains("code came")
+        });
     }
 
     /// Sees for some time that nothing comes of it.

@@ -411,7 +411,7 @@ fn a_question_is_open_no_sooner_than_after_its_quiet() {
     let mut bench = proposed(narrow());
     assert!(bench.deadline().is_some_and(|at| at <= Duration::from_millis(300)));
     bench.advance(299);
-    assert!(bench.shows("Tab to answer"));
+    assert!(bench.shows("code came"));
     bench.advance(1);
     assert!(bench.shows("y run"));
 }

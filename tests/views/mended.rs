@@ -230,3 +230,39 @@ fn code_of_ones_own_is_checked_too() {
     bench.advance(1000);
     assert!(bench.shows("does not compile: line 1: unterminated string"), "{}", bench.screen());
 }
+
+#[test]
+fn code_behind_emptiness_is_said_beside_the_key() {
+    let wide = format!("print('nice'){}; hidden()\n", " ".repeat(3000));
+    let bench = proposing(info(), &wide);
+    assert!(bench.shows("line 1 goes on behind 3000 spaces"), "{}", bench.screen());
+    let deep = format!("print('nice')\n{}hidden()\n", "\n".repeat(500));
+    let bench = proposing(info(), &deep);
+    assert!(bench.shows("line 502 comes behind 500 empty lines"), "{}", bench.screen());
+}
+
+#[test]
+fn words_that_begin_when_the_question_is_seen_are_words_however_slowly_they_come() {
+    for gap in [0, 60, 150, 250, 400, 1000] {
+        let mut bench = proposed(narrow());
+        assert!(bench.shows("y run"), "it is seen at once:\n{}", bench.screen());
+        for c in "yes please".chars() {
+            let key = if c == ' ' { "space".to_string() } else { c.to_string() };
+            bench.press(&key);
+            bench.advance(gap);
+        }
+        bench.advance(5000);
+        assert_eq!(approves(&mut bench), 0, "{gap} ms");
+        assert!(bench.shows("> yes please"), "{gap} ms:\n{}", bench.screen());
+    }
+}
+
+#[test]
+fn a_draft_that_was_cleared_is_found_again() {
+    let mut bench = idle();
+    bench.type_str("a long thought");
+    bench.press("ctrl-c");
+    assert!(!bench.shows("a long thought"));
+    bench.press("up");
+    assert!(bench.shows("> a long thought"), "{}", bench.screen());
+}

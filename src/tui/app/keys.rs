@@ -198,6 +198,7 @@ impl App {
             return self.drop_editor();
         }
         if !self.composer.is_empty() {
+            self.composer.keep();
             return self.composer.clear();
         }
         if again || self.replay {

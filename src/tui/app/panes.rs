@@ -36,6 +36,8 @@ pub(super) struct CodePane {
     edits: u32,
     /// What was in the editor when it was left without being used.
     left: Option<(EditFor, String)>,
+    /// Where code stands behind so much emptiness that it may be overlooked.
+    pub(super) concealed: Vec<String>,
     /// The call whose text is in the person's own editor.
     outside: Option<String>,
     /// What the check of that text found.
@@ -63,6 +65,7 @@ impl Default for CodePane {
             edits: 0,
             left: None,
             outside: None,
+            concealed: Vec::new(),
             error: None,
             request: 0,
             painting: None,
@@ -114,6 +117,7 @@ impl App {
             let waits = matches!(&source, Source::Attempt(at, _, _) if self.story.attempts.len() == at + 1);
             view.set_error(self.code.error.clone().filter(|_| waits));
             view.set_follow(source == Source::Live);
+            self.code.concealed = concealed(&code);
             (self.code.view, self.code.source, self.code.painted_len) = (view, source, None);
         } else if source == Source::Live {
             self.code.view.set_code(&self.story.live_code);
@@ -372,4 +376,39 @@ impl App {
             How::Call | How::Fence => "",
         }
     }
+}
+
+/// Spaces within a line, and empty lines, behind which code is easily overlooked: nobody writes that many.
+const MANY_SPACES: usize = 40;
+const MANY_EMPTY: usize = 20;
+
+/// Places of code that stands behind much emptiness, one line each; a few are enough to make anybody look.
+fn concealed(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut empty = 0;
+    for (number, line) in code.lines().enumerate().map(|(at, line)| (at + 1, line)) {
+        if line.trim().is_empty() {
+            empty += 1;
+            continue;
+        }
+        if empty >= MANY_EMPTY {
+            found.push(format!("line {number} comes behind {empty} empty lines"));
+        }
+        empty = 0;
+        let mut spaces = 0;
+        for c in line.trim_end().chars() {
+            match (c.is_whitespace(), spaces >= MANY_SPACES) {
+                (true, _) => spaces += 1,
+                (false, true) => {
+                    found.push(format!("line {number} goes on behind {spaces} spaces"));
+                    break;
+                }
+                (false, false) => spaces = 0,
+            }
+        }
+        if found.len() >= 4 {
+            break;
+        }
+    }
+    found
 }

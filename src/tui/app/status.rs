@@ -165,6 +165,9 @@ impl App {
         match self.story.activity {
             Activity::Idle => None,
             Activity::Approval if self.replay => Some(("waited for approval".into(), Role::Text)),
+            Activity::Approval if matches!(self.asking, Some(Asking::Approval)) && !self.question.is_open(self.now) => {
+                Some(("code came".into(), Role::Warning))
+            }
             Activity::Approval => Some(("waiting for you".into(), Role::Warning)),
             Activity::Model(since) => {
                 let what = if progress.is_empty() { "waiting for the model" } else { progress };

@@ -153,6 +153,8 @@ impl App {
     }
 
     fn turn_ended(&mut self, status: TurnStatus) {
+        // What was said of the turn is over with it.
+        self.remark = None;
         self.editing.take_if(|e| matches!(e.purpose, super::panes::EditFor::Proposal(_)));
         self.asking.take_if(|a| matches!(a, Asking::Approval));
         if self.focus != Focus::Text && self.editing.is_none() && self.composer.is_empty() {

@@ -43,12 +43,9 @@ impl App {
         }
         lines.extend(self.unseen_line());
         let here = self.focus == Focus::Pane(Pane::Code);
-        if here && !self.is_answerable() {
-            // Keys that do nothing yet are not offered.
-            lines.push(Line::from(self.span(Role::Warning, "code waits for you")));
-            return lines;
-        }
-        if !here {
+        // In its first moments a question takes no keys yet: what is typed then goes to the text field.
+        let takes_keys = self.question.is_open(self.now);
+        if takes_keys && !here {
             let how = if self.composer.is_empty() { "" } else { ", your draft is kept" };
             let tab = self.keys.first_of(Scope::Always, Act::NextPane);
             lines.push(Line::from(vec![
@@ -75,7 +72,11 @@ impl App {
             acts.push((Scope::Pane, Act::Diff, "changes"));
         }
         acts.push((Scope::Always, Act::Stop, "end the turn"));
-        lines.push(Line::from(self.key_words(&acts)));
+        let mut keys = Line::from(self.key_words(&acts));
+        if !takes_keys {
+            keys.spans.iter_mut().for_each(|span| span.style = self.theme.style(Role::Dim));
+        }
+        lines.push(keys);
         lines
     }
 
@@ -151,6 +152,7 @@ impl App {
         if hidden.wide_lines > 0 {
             parts.push(many(hidden.wide_lines, "line is wider than the pane", "lines are wider than the pane"));
         }
+        parts.extend(self.code.concealed.iter().cloned());
         if hidden.invisible_chars > 0 {
             let invisible = "invisible character, shown by name";
             parts.push(many(hidden.invisible_chars, invisible, "invisible characters, shown by name"));
