@@ -133,6 +133,8 @@ pub struct Story {
     whole: VecDeque<usize>,
     /// Runs of whose output little is kept, oldest first, and how many bytes.
     older: VecDeque<(usize, usize)>,
+    /// Sum of those bytes.
+    older_bytes: usize,
 }
 
 impl Default for Story {
@@ -155,6 +157,7 @@ impl Default for Story {
             running: None,
             whole: VecDeque::new(),
             older: VecDeque::new(),
+            older_bytes: 0,
         }
     }
 }
@@ -388,30 +391,34 @@ impl Story {
         if let Some(run) = self.attempts.get_mut(at) {
             run.output = RunOutput::new();
             run.output.begin(now, terms.timeout_seconds);
-            run.began_ms = Some(now);
             run.verdict = Verdict::Runs;
+            if run.began_ms.replace(now).is_some() {
+                // Not for the first time.
+                self.whole.retain(|run| *run != at);
+                self.older.retain(|(run, _)| *run != at);
+                self.older_bytes = self.older.iter().map(|(_, bytes)| bytes).sum();
+            }
         }
-        self.make_room(at);
+        self.whole.push_back(at);
+        self.make_room();
     }
 
-    /// A run begins, maybe not for the first time: of earlier ones less is kept.
-    fn make_room(&mut self, at: usize) {
-        self.whole.retain(|run| *run != at);
-        self.older.retain(|(run, _)| *run != at);
-        self.whole.push_back(at);
+    /// Keeps less of runs that are not the newest.
+    fn make_room(&mut self) {
         while self.whole.len() > WHOLE_RUNS
             && let Some(older) = self.whole.pop_front()
         {
             if let Some(run) = self.attempts.get_mut(older) {
                 run.output.compact();
-                self.older.push_back((older, run.output.cost()));
+                let bytes = run.output.cost();
+                self.older.push_back((older, bytes));
+                self.older_bytes += bytes;
             }
         }
-        let mut kept: usize = self.older.iter().map(|(_, cost)| cost).sum();
-        while kept > OLDER_RUNS
-            && let Some((oldest, cost)) = self.older.pop_front()
+        while self.older_bytes > OLDER_RUNS
+            && let Some((oldest, bytes)) = self.older.pop_front()
         {
-            kept -= cost;
+            self.older_bytes -= bytes;
             if let Some(run) = self.attempts.get_mut(oldest) {
                 run.output.let_go();
             }
