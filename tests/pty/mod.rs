@@ -163,7 +163,7 @@ impl Pty {
             while let Ok(bytes) = self.read.try_recv() {
                 self.take(&bytes);
             }
-            if seen(self) {
+            if self.is_whole() && seen(self) {
                 return true;
             }
             match self.read.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -171,6 +171,12 @@ impl Pty {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return false,
             }
         }
+    }
+
+    /// The last frame that began has ended: a terminal shows no half ones.
+    fn is_whole(&self) -> bool {
+        let last = |mark: &[u8]| self.raw.windows(mark.len()).rposition(|bytes| bytes == mark);
+        last(b"\x1b[?2026h") <= last(b"\x1b[?2026l")
     }
 
     fn take(&mut self, bytes: &[u8]) {

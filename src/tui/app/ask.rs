@@ -79,6 +79,11 @@ impl App {
         }
     }
 
+    /// The question had the keys before something lay over it.
+    pub(super) fn had_keys(&self) -> bool {
+        self.focus == self.target()
+    }
+
     /// The question has the keys.
     pub(super) fn is_answerable(&self) -> bool {
         self.asking.is_some() && self.focus == self.target() && self.question.is_open(self.now)

@@ -36,9 +36,15 @@ impl App {
         if self.overlay.is_some() {
             self.overlay_key(key);
             if self.overlay.is_none() && self.asking.is_some() {
-                // What was asked meanwhile takes the keys after the same quiet as ever.
                 self.settled = false;
-                self.question.show(self.now, self.last_typed);
+                if self.had_keys() {
+                    // The person looked elsewhere and comes back: typing ahead is no danger here.
+                    self.question.show_again(self.now);
+                    self.settle_question();
+                } else {
+                    // What was asked meanwhile takes the keys after the same quiet as ever.
+                    self.question.show(self.now, self.last_typed);
+                }
             }
             return;
         }
