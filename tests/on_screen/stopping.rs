@@ -30,8 +30,9 @@ fn escape_stops_a_run_and_what_was_printed_is_kept() {
         let mut person = running(code, vec![Say::text("I see.")]);
         let started = Instant::now();
         person.press("esc");
-        person.sees("stopping");
-        assert!(started.elapsed() < Duration::from_millis(300), "shown at once: {:?}", started.elapsed());
+        // A run that ends at once leaves no time for the first of the two.
+        person.sees_that("it is shown", |screen| screen.contains("stopping") || screen.contains("interrupted"));
+        assert!(started.elapsed() < STOPPED, "shown at once: {:?}", started.elapsed());
         person.sees("interrupted");
         assert!(started.elapsed() < STOPPED, "{:?}", started.elapsed());
         person.wait_for_record("turn_ended", "stopped");
